@@ -1,0 +1,69 @@
+"""`eos`, the command line: each command loads its own module, so that `eos --help` is quick."""
+
+import importlib
+
+import click
+from rich.console import Console
+
+from eos_assets.errors import EosError
+
+#: Command → (module, one line of help).
+COMMANDS = {
+    "up": ("servers", "Start Kafka and Spark on this machine."),
+    "down": ("servers", "End what `eos up` started."),
+    "status": ("servers", "Show what runs where."),
+    "doctor": ("doctor", "Check Java, ports, disk, jars, versions and brokers."),
+    "jars": ("doctor", "Fetch the jars of Kafka and Spark."),
+    "settings": ("doctor", "List every setting with its meaning."),
+    "topics": ("topics", "Create and compare the declared topics."),
+    "fill": ("fill", "Write integers into a topic, each exactly once."),
+    "demo": ("demo", "Run the main job on servers of its own."),
+}
+
+
+class Commands(click.Group):
+    """Finds commands by name and prints an `EosError` as problem and remedy, without a stack trace."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"eos_assets.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except EosError as error:
+            stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+            stderr.print(f"[bold red]error:[/] {escape(error.problem)}")
+            stderr.print(f"[bold]remedy:[/] {escape(error.remedy)}")
+            raise click.exceptions.Exit(1) from error
+
+
+def escape(text: str) -> str:
+    from rich.markup import escape as rich_escape
+
+    return rich_escape(text)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="eos-assets")
+def main() -> None:
+    """Records from Kafka through Spark back to Kafka, exactly once, and the proof.
+
+    \b
+    First steps:
+      eos up                             start Kafka and Spark here
+      eos topics create                  create the declared topics
+      eos fill datasource --count 1000   write some integers
+      eos down                           end everything again
+    """

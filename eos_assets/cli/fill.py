@@ -1,0 +1,44 @@
+"""`eos fill`: integers into a topic."""
+
+import click
+
+from eos_assets.cli.progress import bar
+from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.settings import Settings
+
+DEFAULT_PARTITIONS = 3
+
+
+@click.command("fill")
+@click.argument("topic")
+@click.option("--count", type=click.IntRange(1), required=True, help="How many integers to add.")
+@click.option("--partitions", type=click.IntRange(1), help="Partitions of the topic, if it is created. Default: 3.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many records a second.")
+@click.option("--start", type=click.IntRange(0), help="First integer. Default: behind the last one in the topic.")
+def fill_command(topic: str, count: int, partitions: int | None, rate: float | None, start: int | None) -> None:
+    """Write COUNT integers into TOPIC, key and value both the decimal string, each exactly once and in order.
+
+    An idempotent producer (acks=all) writes them to the partitions a Java client would choose. A further fill goes
+    on where the last one ended, and completes what an interrupted one left out.
+    """
+    connection = Connection.load(Settings.load())
+    existing = connection.metadata().topics.get(topic)
+    if existing is None:
+        create_topics([Topic(topic, partitions=partitions or DEFAULT_PARTITIONS)], connection)
+        click.echo(f"Created topic {topic} with {partitions or DEFAULT_PARTITIONS} partitions.")
+    elif partitions is not None and len(existing.partitions) != partitions:
+        raise EosError(
+            f"Topic {topic} has {len(existing.partitions)} partitions, not {partitions}; it was left as it is.",
+            f"Say --partitions {len(existing.partitions)}, or fill another topic.",
+        )
+    with bar(f"Filling {topic}", count) as done:
+        filled = fill(connection, topic, count, rate=rate, start=start, progress=done)
+    if filled.completed:
+        click.echo(f"An earlier fill was interrupted: completed {filled.completed} integers below {filled.first}.")
+    click.echo(
+        f"Wrote {filled.written} records to {topic}: the integers {filled.first} to {filled.next - 1}, "
+        f"in {filled.seconds:.2f} s, {filled.records_per_second:,.0f} records/s."
+    )

@@ -1,0 +1,26 @@
+"""Progress bars on standard error, so that standard output stays clean for scripts."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from eos_assets.local.jars import damaged, fetch, locked
+from eos_assets.settings import Settings
+
+
+@contextmanager
+def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yields a function that takes how much is done by now."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+def fetch_jars(settings: Settings) -> None:
+    """Fetches the jars with a bar, if there is anything to fetch."""
+    if damaged(settings.jars_dir):
+        with bar("Fetching jars, once", len(locked())) as done:
+            fetch(settings, done)

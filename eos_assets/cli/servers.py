@@ -1,0 +1,86 @@
+"""`eos up`, `eos down` and `eos status`: the local servers."""
+
+import json
+import signal
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from eos_assets.cli.progress import fetch_jars
+from eos_assets.local.stack import Server, Stack
+from eos_assets.settings import Settings
+
+PORT = click.IntRange(1, 65535)
+
+
+@click.command("up")
+@click.option("--brokers", type=click.Choice(["1", "3"]), help="1, or 3 with replication 3 and min ISR 2. Default: 1.")
+@click.option(
+    "--kafka-port", type=PORT, help="First port of the brokers; each takes two. Default: EOS_KAFKA_PORT, 9092."
+)
+@click.option("--spark-port", type=PORT, help="Port of Spark Connect. Default: EOS_SPARK_CONNECT_PORT, 15002.")
+def up_command(brokers: str | None, kafka_port: int | None, spark_port: int | None) -> None:
+    """Start Kafka and Spark Connect on this machine, on loopback, and leave them running.
+
+    What already runs is kept, what died is started again with its data. Ctrl-C ends what this call started.
+    """
+    settings = Settings.load()
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, interrupt)
+    fetch_jars(settings)
+    stderr = Console(stderr=True, highlight=False)
+    with stderr.status("Looking around …") as status:
+        servers = Stack(settings).up(
+            brokers=int(brokers) if brokers else None,
+            kafka_port=kafka_port or settings.kafka_port,
+            spark_port=spark_port or settings.spark_connect_port,
+            say=status.update,
+        )
+    show(servers)
+
+
+def interrupt(signum: int, frame: FrameType | None) -> None:
+    """A terminated `eos up` ends like an interrupted one: with nothing left behind."""
+    raise KeyboardInterrupt
+
+
+@click.command("down")
+@click.option("--delete-data", is_flag=True, help="Also delete the topics and tables of this EOS_HOME.")
+def down_command(delete_data: bool) -> None:
+    """End every server that `eos up` started in this EOS_HOME, and nothing else."""
+    stack = Stack(Settings.load())
+    ended = stack.down(delete_data=delete_data)
+    click.echo(f"Ended {ended} process(es) of {stack.home}." if ended else f"Nothing of {stack.home} was running.")
+    if delete_data:
+        click.echo("Deleted the data of Kafka and Spark.")
+
+
+@click.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Addresses, process ids, data and log folders for scripts.")
+def status_command(as_json: bool) -> None:
+    """Show what runs where."""
+    stack = Stack(Settings.load())
+    if as_json:
+        report = {
+            "home": str(stack.home),
+            "bootstrap_servers": stack.address_of("kafka"),
+            "spark": stack.address_of("spark"),
+            "servers": [server.as_json() for server in stack.servers()],
+        }
+        click.echo(json.dumps(report, indent=2))
+    elif servers := stack.servers():
+        show(servers)
+    else:
+        click.echo(f"Nothing runs in {stack.home}. `eos up` starts Kafka and Spark.")
+
+
+def show(servers: list[Server]) -> None:
+    table = Table(title="eos", title_justify="left")
+    for column in ("server", "state", "address", "pid", "data", "log"):
+        table.add_column(column, overflow="fold")
+    for row in (server.as_json() for server in servers):
+        state = f"[green]{row['state']}" if row["state"] == "running" else f"[red]{row['state']}"
+        table.add_row(row["name"], state, row["address"], str(row["pid"]), row["data"], row["log"])
+    Console().print(table)

@@ -1,0 +1,55 @@
+"""`eos topics`: the declared topics and how they stand on the cluster."""
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.topics import Topic, TopicReport, compare_topics, create_topics
+from eos_assets.pipelines.squares import TOPICS
+from eos_assets.settings import Settings
+
+COLOURS = {"created": "green", "present": "green", "missing": "yellow", "different": "red"}
+
+
+@click.group("topics")
+def topics_command() -> None:
+    """Create and compare the declared topics. An existing topic is never altered."""
+
+
+@topics_command.command("create")
+@click.argument("names", nargs=-1)
+def create_command(names: tuple[str, ...]) -> None:
+    """Create the declared topics that do not exist yet: all of them, or only NAMES."""
+    show(create_topics(chosen(names), Connection.load(Settings.load())))
+
+
+@topics_command.command("list")
+@click.argument("names", nargs=-1)
+def list_command(names: tuple[str, ...]) -> None:
+    """Compare the declared topics with the cluster; writes nothing."""
+    show(compare_topics(chosen(names), Connection.load(Settings.load())))
+
+
+def chosen(names: tuple[str, ...]) -> list[Topic]:
+    declared = {topic.name: topic for topic in TOPICS}
+    for name in names:
+        if name not in declared:
+            raise EosError(f"No topic {name} is declared.", f"Declared are: {', '.join(declared)}.")
+    return [declared[name] for name in names] or list(declared.values())
+
+
+def show(reports: list[TopicReport]) -> None:
+    """Prints one line per topic; status 1 if one differs from its declaration."""
+    table = Table("topic", "partitions", "state", "differences")
+    for report in reports:
+        state = f"[{COLOURS[report.outcome]}]{report.outcome}"
+        table.add_row(report.topic.name, str(report.topic.partitions), state, "\n".join(report.differences))
+    Console().print(table)
+    different = [report.topic.name for report in reports if report.outcome == "different"]
+    if different:
+        raise EosError(
+            f"{', '.join(different)}: the topic is not as declared, and it was left as it is.",
+            "Change the declaration, or change the topic yourself with Kafka's own tools.",
+        )

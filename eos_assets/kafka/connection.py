@@ -1,0 +1,90 @@
+"""The settings of a Kafka cluster in, configurations and clients that tell errors clearly out."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from eos_assets.errors import EosError
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings
+
+#: librdkafka logs each refused connection at level 3; we report what matters ourselves.
+QUIET = {"log_level": 2}
+PATIENCE_SECONDS = 10
+
+#: What a cluster says while it elects, loads or settles. The same question a moment later gets an answer.
+TRANSIENT = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+}
+
+Answer = TypeVar("Answer")
+
+
+def ask(question: Callable[[], Answer], patience: float = 30) -> Answer:
+    """Asks again while the answer is a transient error, until the patience ends; then the error is the answer."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return question()
+        except KafkaException as error:
+            if error.args[0].code() not in TRANSIENT or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach one Kafka cluster."""
+
+    bootstrap_servers: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def load(settings: Settings) -> "Connection":
+        """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
+        servers = settings.bootstrap_servers or Stack(settings).address_of("kafka")
+        if servers is None:
+            raise EosError("No Kafka is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
+        return Connection(servers)
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        """A librdkafka configuration; keyword names have underscores for dots."""
+        extra = {name.replace("_", "."): value for name, value in more.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, **QUIET, **self.options, **extra}
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """One client for all calls: a future whose client is gone fails."""
+        return AdminClient(self.config())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Clients do not pickle; the other side makes its own."""
+        return {"bootstrap_servers": self.bootstrap_servers, "options": self.options}
+
+    def metadata(self, patience: float = PATIENCE_SECONDS) -> ClusterMetadata:
+        """The cluster's brokers and topics; a cluster that does not answer is a clear error."""
+        try:
+            return self.admin.list_topics(timeout=patience)
+        except KafkaException as error:
+            raise EosError(
+                f"No Kafka broker answers at {self.bootstrap_servers}: {error.args[0].str()}.",
+                "Check the address, or start a local one with `eos up`.",
+            ) from error

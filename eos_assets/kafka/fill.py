@@ -1,0 +1,166 @@
+"""Fills a topic with the integers, key and value alike, by an idempotent producer: none twice, none out of order."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.routing import partitions_of
+from eos_assets.kafka.tail import last_record, reader, stable_ends
+
+BATCH = 50_000
+#: How long a record may wait for a broker that is away, for example restarting.
+DELIVERY_SECONDS = 120
+#: librdkafka's queue is bounded, so memory stays flat however many records are written.
+QUEUE_MESSAGES = 200_000
+
+#: Called with the number of records acknowledged so far.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a fill did: the integers [first, next) are in the topic now, `written` of them by this fill."""
+
+    first: int
+    next: int
+    completed: int
+    written: int
+    seconds: float
+
+    @property
+    def records_per_second(self) -> float:
+        return self.written / self.seconds if self.seconds else 0.0
+
+
+def fill(
+    connection: Connection,
+    topic: str,
+    count: int,
+    *,
+    rate: float | None = None,
+    start: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Filled:
+    """Adds `count` integers behind those that earlier fills wrote.
+
+    An interrupted fill may have reached further in one partition than in another. As each partition is in order,
+    its last integer says what it holds; what the others lack below the highest integer is completed first.
+    """
+    producer = idempotent_producer(connection)
+    partitions = len(producer.list_topics(topic).topics[topic].partitions)  # also connects, for a quick first batch
+    written_to = last_integers(connection, topic, partitions) if start is None else [start - 1] * partitions
+    first = max(written_to) + 1
+    end = first + count
+    sender = Sender(producer, topic, progress)
+    begun = time.monotonic()
+    for numbers in batches(min(written_to) + 1, end):
+        keys = decimal_strings(numbers)
+        routes = partitions_of(keys, partitions)
+        for partition in range(partitions):
+            chosen = np.flatnonzero((routes == partition) & (numbers > written_to[partition]))
+            sender.send(partition, keys.take(pa.array(chosen)).to_pylist())
+        if rate:
+            pace(producer, begun, sender.sent, rate)
+    sender.finish()
+    seconds = time.monotonic() - begun
+    return Filled(first, end, sender.sent - count, sender.sent, seconds)
+
+
+def idempotent_producer(connection: Connection) -> Producer:
+    return Producer(
+        connection.config(
+            enable_idempotence=True,
+            acks="all",
+            compression_type="lz4",
+            linger_ms=20,
+            batch_num_messages=100_000,
+            queue_buffering_max_messages=QUEUE_MESSAGES,
+            delivery_timeout_ms=DELIVERY_SECONDS * 1000,
+        )
+    )
+
+
+class Sender:
+    """Hands lists of records to the producer and counts what the brokers acknowledged."""
+
+    def __init__(self, producer: Producer, topic: str, progress: Progress) -> None:
+        self.producer = producer
+        self.topic = topic
+        self.progress = progress
+        self.sent = 0
+
+    def send(self, partition: int, texts: list[bytes]) -> None:
+        """`produce_batch` does not raise: it marks each record it could not queue, and those are offered again."""
+        waiting: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
+        while waiting:
+            self.producer.produce_batch(self.topic, waiting, partition)
+            refused = [record for record in waiting if "_error" in record]
+            self.sent += len(waiting) - len(refused)
+            for record in refused:
+                error = record.pop("_error")
+                if error != KafkaError._QUEUE_FULL:
+                    raise KafkaException(error)
+            waiting = refused
+            self.producer.poll(0.02 if refused else 0)
+            self.progress(self.sent - len(self.producer))
+
+    def finish(self) -> None:
+        """Waits for every acknowledgement. What the brokers did not take in time is an error, never a guess."""
+        deadline = time.monotonic() + DELIVERY_SECONDS + 10
+        while len(self.producer) and time.monotonic() < deadline:
+            self.producer.flush(0.2)
+            self.progress(self.sent - len(self.producer))
+        if len(self.producer):
+            raise EosError(
+                f"{len(self.producer)} records for {self.topic} are not acknowledged after {DELIVERY_SECONDS} s.",
+                "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
+            )
+
+
+def last_integers(connection: Connection, topic: str, partitions: int) -> list[int]:
+    """The last integer of each partition, -1 for an empty one."""
+    consumer = reader(connection)
+    try:
+        ends = stable_ends(connection, topic, list(range(partitions)))
+        return [last_integer(last_record(consumer, topic, p, ends[p]), topic, p, ends[p]) for p in range(partitions)]
+    finally:
+        consumer.close()
+
+
+def last_integer(message: Message | None, topic: str, partition: int, end: int) -> int:
+    if message is None:
+        if end == 0:
+            return -1
+        raise EosError(
+            f"Partition {partition} of {topic} is empty but ends at offset {end}: its records were deleted.",
+            "Say where to go on with `--start N`.",
+        )
+    value = message.value()
+    if value is None or not value.isdigit():
+        raise EosError(
+            f"Partition {partition} of {topic} ends with no integer: {value!r} at offset {message.offset()}.",
+            "Fill another topic: this one holds other data.",
+        )
+    return int(value)
+
+
+def batches(start: int, end: int) -> Iterator[np.ndarray]:
+    for first in range(start, end, BATCH):
+        yield np.arange(first, min(first + BATCH, end), dtype=np.int64)
+
+
+def decimal_strings(numbers: np.ndarray) -> pa.BinaryArray:
+    return pa.array(numbers).cast(pa.string()).cast(pa.binary())
+
+
+def pace(producer: Producer, begun: float, sent: int, rate: float) -> None:
+    """Waits until `sent` records are due at `rate` records a second."""
+    while (due := begun + sent / rate - time.monotonic()) > 0:
+        producer.poll(min(due, 0.1))

@@ -1,0 +1,249 @@
+"""An Apache Kafka cluster in KRaft mode on loopback: a folder and ports in, running brokers out."""
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from eos_assets.errors import EosError
+from eos_assets.local.folders import clear_disk_errors, make_folder, write_whole
+from eos_assets.local.jars import jars
+from eos_assets.local.java import find_java
+from eos_assets.local.ports import LOOPBACK, ReservedPort, require_free
+from eos_assets.local.process import ServerProcess, await_ready, stop_all
+from eos_assets.settings import Settings
+
+START_SECONDS = 60
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %m (%c)%n%throwable
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+@dataclass
+class Node:
+    """One broker, which is also a controller."""
+
+    id: int
+    port: int
+    controller_port: int
+    folder: Path
+    process: ServerProcess | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "broker.log"
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+
+class KafkaCluster:
+    """One or three brokers over one folder. The data outlives stop, kill and restart.
+
+    Three nodes keep three replicas and acknowledge with two, for the transaction and offsets topics too, so that
+    any one node may be killed and nothing acknowledged is lost.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        brokers: int = 1,
+        first_port: int | None = None,
+        settings: Settings | None = None,
+        overrides: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        tied: bool = True,
+    ) -> None:
+        if brokers not in (1, 3):
+            raise EosError(f"{brokers} brokers are not supported.", "Use 1 broker, or 3 to survive the loss of one.")
+        self.folder = folder
+        self.fixed = first_port is not None
+        self.settings = settings or Settings.load()
+        self.overrides = dict(overrides or {})
+        self.env = dict(env or {})
+        self.tied = tied
+        self._reserved = [] if self.fixed else [ReservedPort() for _ in range(2 * brokers)]
+        ports = (
+            [r.number for r in self._reserved]
+            if first_port is None
+            else list(range(first_port, first_port + 2 * brokers))
+        )
+        self.nodes = [Node(n + 1, ports[2 * n], ports[2 * n + 1], folder / f"broker-{n + 1}") for n in range(brokers)]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.address for node in self.nodes)
+
+    def start(self) -> None:
+        """Formats what is not formatted, starts what does not run, returns when every broker serves."""
+        down = [node for node in self.nodes if not self.runs(node)]
+        if self.fixed:
+            for node in down:
+                require_free(node.port, f"Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT")
+                require_free(
+                    node.controller_port, f"the controller of Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT"
+                )
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self._format, down))
+        try:
+            for node in down:
+                self._launch(node)
+            for node in down:
+                self.await_serving(node)
+        except BaseException:
+            stop_all([node.process for node in down if node.process], patience=0)
+            raise
+
+    def stop(self) -> None:
+        stop_all([node.process for node in self.nodes if node.process])
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL of one broker, as a crash would."""
+        process = self.nodes[broker_id - 1].process
+        assert process is not None
+        process.kill()
+
+    def restart(self, broker_id: int) -> None:
+        """Starts one ended broker again, on the same ports, with the same data."""
+        node = self.nodes[broker_id - 1]
+        assert not self.runs(node)
+        self._launch(node)
+        self.await_serving(node)
+
+    def close(self) -> None:
+        self.stop()
+        for port in self._reserved:
+            port.release()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @staticmethod
+    def runs(node: Node) -> bool:
+        return node.process is not None and node.process.alive()
+
+    def _java(self, heap: str, *args: str) -> list[str]:
+        classpath = ":".join(str(jar) for jar in jars("broker", self.settings))
+        return [str(find_java().executable), f"-Xmx{heap}", "-cp", classpath, *args]
+
+    def _format(self, node: Node) -> None:
+        """Writes the configuration, and formats the data folder once: a formatted one is left alone."""
+        make_folder(node.folder)
+        write_whole(node.properties, self.server_properties(node))
+        write_whole(node.folder / "log4j2.properties", LOG4J)
+        if (node.data / "meta.properties").exists():
+            return
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster_id()}", "--ignore-formatted"]
+        run = subprocess.run(
+            self._java("256m", *tool, "-c", str(node.properties)), capture_output=True, text=True, check=False
+        )
+        if run.returncode != 0:
+            full = "No space left on device" in run.stderr
+            raise EosError(
+                f"Kafka's storage in {node.data} could not be formatted: {run.stderr.strip()[-800:]}",
+                "Free some space on that disk." if full else f"Remove {node.data} and start again.",
+            )
+
+    def cluster_id(self) -> str:
+        """One id for all nodes, made once per folder."""
+        path = self.folder / "cluster.id"
+        with clear_disk_errors(path):
+            make_folder(self.folder)
+            try:
+                with path.open("x") as file:
+                    file.write(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+            except FileExistsError:
+                pass
+            return path.read_text()
+
+    def _launch(self, node: Node) -> None:
+        heap = "1g" if len(self.nodes) == 1 else "512m"
+        config = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
+        command = self._java(heap, config, "kafka.Kafka", str(node.properties))
+        node.process = ServerProcess.spawn(
+            f"Kafka broker {node.id}", command, log=node.log, cwd=node.folder, env=self.env, tied=self.tied
+        )
+
+    def await_serving(self, node: Node) -> None:
+        assert node.process is not None
+        await_ready(
+            node.process,
+            lambda: serves(node.address, node.id),
+            START_SECONDS,
+            f"Look into {node.log}; if its data is beyond repair, remove {node.data} and start again.",
+        )
+
+    def server_properties(self, node: Node) -> str:
+        brokers = len(self.nodes)
+        replicas, in_sync = (3, 2) if brokers == 3 else (1, 1)
+        properties: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": node.id,
+            "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{LOOPBACK}:{node.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{node.address}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(f"{n.id}@{LOOPBACK}:{n.controller_port}" for n in self.nodes),
+            "log.dirs": node.data,
+            "auto.create.topics.enable": "false",
+            "unclean.leader.election.enable": "false",
+            "default.replication.factor": replicas,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": replicas,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
+            "share.coordinator.state.topic.num.partitions": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            **self.overrides,
+        }
+        return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def serves(address: str, broker_id: int) -> bool:
+    """True once this broker answers a client and counts itself among the live brokers."""
+    quiet: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": address,
+        "log_level": 2,
+        "socket.connection.setup.timeout.ms": 1000,
+    }
+    try:
+        return broker_id in AdminClient(quiet).list_topics(timeout=1).brokers
+    except KafkaException:
+        return False

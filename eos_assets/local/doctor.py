@@ -1,0 +1,114 @@
+"""Looks at everything the platform needs on this machine: a line each, with the remedy where something is wrong."""
+
+import importlib.metadata
+import platform
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.local.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
+from eos_assets.local.jars import damaged, locked
+from eos_assets.local.java import find_java
+from eos_assets.local.ports import require_free
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. Only a finding that is not `ok` has a remedy."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    stack = Stack(settings)
+    ours = {int(server.address.rpartition(":")[2]) for server in stack.running()}
+    yield finding("Java", lambda: f"{find_java().version} at {find_java().executable}")
+    yield finding("Python", python)
+    yield finding("Versions", versions)
+    yield finding("Folder", lambda: f"{make_folder(settings.home)} is writable")
+    yield finding("Disk", lambda: disk(settings))
+    yield finding("Jars", lambda: jar_state(settings))
+    yield finding("Kafka port", lambda: port(settings.kafka_port, ours, "Kafka broker 1", "EOS_KAFKA_PORT"))
+    yield finding(
+        "Spark port", lambda: port(settings.spark_connect_port, ours, "Spark Connect", "EOS_SPARK_CONNECT_PORT")
+    )
+    yield finding("Servers", lambda: servers(stack))
+    yield finding("Brokers", lambda: brokers(settings))
+
+
+def finding(name: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, look())
+    except EosError as error:
+        return Finding(name, False, error.problem, error.remedy)
+
+
+def python() -> str:
+    version = platform.python_version()
+    if not (3, 11) <= tuple(int(n) for n in version.split(".")[:2]) < (3, 13):
+        raise EosError(f"Python {version} is not supported.", "Use Python 3.11 or 3.12.")
+    return version
+
+
+def versions() -> str:
+    """The installed packages against the versions that were tested together."""
+    pinned = {}
+    for requirement in importlib.metadata.requires("eos-assets") or []:
+        match = re.fullmatch(r"([\w-]+)(?:\[\w+\])?==([\w.]+)", requirement)
+        if match:
+            pinned[match.group(1)] = match.group(2)
+    differing = []
+    for name, tested in pinned.items():
+        installed = importlib.metadata.version(name)
+        if installed != tested:
+            differing.append(f"{name} is {installed}, tested with {tested}")
+    if differing:
+        raise EosError("; ".join(differing), "Install the locked versions: `make install`.")
+    return ", ".join(f"{name} {version}" for name, version in pinned.items())
+
+
+def disk(settings: Settings) -> str:
+    require_space(settings.home)
+    return f"{free_bytes(settings.home) >> 30} GB free, {NEEDED_BYTES >> 30} GB needed"
+
+
+def jar_state(settings: Settings) -> str:
+    wrong = damaged(settings.jars_dir)
+    if wrong:
+        raise EosError(
+            f"{len(wrong)} of {len(locked())} jars are missing or damaged in {settings.jars_dir}.",
+            "`eos jars` fetches them; so does `eos up`.",
+        )
+    return f"{len(locked())} jars, checksums right"
+
+
+def port(number: int, ours: set[int], purpose: str, setting: str) -> str:
+    if number in ours:
+        return f"{number}, in use by `eos up`"
+    require_free(number, purpose, setting)
+    return f"{number} is free"
+
+
+def servers(stack: Stack) -> str:
+    dead = [server for server in stack.servers() if not server.process.alive()]
+    if dead:
+        raise EosError(
+            "; ".join(f"{server.name} died, see {server.process.log}" for server in dead),
+            "`eos up` starts it again with its data.",
+        )
+    return ", ".join(server.name for server in stack.running()) or "none running; `eos up` starts them"
+
+
+def brokers(settings: Settings) -> str:
+    if settings.bootstrap_servers is None and Stack(settings).address_of("kafka") is None:
+        return "no cluster configured; `eos up` starts a local one"
+    connection = Connection.load(settings)
+    found = connection.metadata(patience=5).brokers.values()
+    return f"{len(found)} at {connection.bootstrap_servers}"

@@ -1,0 +1,89 @@
+"""A long-lived Spark Connect server on loopback: a port in, a warm Spark that outlives each run out."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from eos_assets.local.jars import spark_home
+from eos_assets.local.java import find_java
+from eos_assets.local.ports import LOOPBACK, require_free
+from eos_assets.local.process import ServerProcess, await_ready
+from eos_assets.settings import Settings
+from eos_assets.spark_config import cluster_config
+
+START_SECONDS = 90
+MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+class SparkConnectServer:
+    """One Spark Connect server with the project's jars, run by the Spark inside PySpark."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int,
+        settings: Settings | None = None,
+        env: Mapping[str, str] | None = None,
+        tied: bool = True,
+    ) -> None:
+        self.folder = folder
+        self.port = port
+        self.settings = settings or Settings.load()
+        self.env = dict(env or {})
+        self.tied = tied
+        self.process: ServerProcess | None = None
+
+    @property
+    def address(self) -> str:
+        return f"sc://{LOOPBACK}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "spark-connect.log"
+
+    def start(self) -> None:
+        require_free(self.port, "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT")
+        config = {
+            **cluster_config("local[*,4]", self.settings),
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.local.dir": str(self.folder / "tmp"),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        command = [str(spark_home() / "bin" / "spark-submit"), "--class", MAIN_CLASS, "--name", "eos"]
+        for name, value in config.items():
+            command += ["--conf", f"{name}={value}"]
+        env = {
+            **self.env,
+            "SPARK_HOME": str(spark_home()),
+            "JAVA_HOME": str(find_java().home),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        self.process = ServerProcess.spawn(
+            "Spark Connect", [*command, "spark-internal"], log=self.log, cwd=self.folder, env=env, tied=self.tied
+        )
+        try:
+            await_ready(self.process, self.serves, START_SECONDS, f"Look into {self.log}.")
+        except BaseException:
+            self.process.stop(patience=0)
+            raise
+
+    def serves(self) -> bool:
+        """True once the server speaks gRPC, which it does only with its Spark session up."""
+        return serves(self.port)
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.stop()
+
+
+def serves(port: int) -> bool:
+    import grpc
+
+    with grpc.insecure_channel(f"{LOOPBACK}:{port}") as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=1)
+        except grpc.FutureTimeoutError:
+            return False
+    return True

@@ -1,0 +1,182 @@
+"""What `eos up` runs on this machine: started together, recorded in one file, ended exactly."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from eos_assets.errors import EosError
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
+from eos_assets.local.process import ServerProcess, end_processes, stop_all
+from eos_assets.local.spark_server import SparkConnectServer
+from eos_assets.settings import Settings
+
+#: In the environment of every server of a stack, and of their children: how `eos down` finds all of them,
+#: also those that a crashed `eos up` had no time to record.
+MARKER = "EOS_STACK"
+
+
+@dataclass(frozen=True)
+class Server:
+    """One recorded server: what it is, where it answers, where its data lies."""
+
+    name: str
+    address: str
+    data: Path
+    process: ServerProcess
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "state": "running" if self.process.alive() else "dead",
+            "address": self.address,
+            "pid": self.process.pid,
+            "data": str(self.data),
+            "log": str(self.process.log),
+        }
+
+
+class Stack:
+    """The servers of one EOS_HOME."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.home = settings.home
+        self.record = self.home / "stack.json"
+        self.kafka_folder = self.home / "kafka"
+        self.spark_folder = self.home / "spark"
+
+    def servers(self) -> list[Server]:
+        """The recorded servers, also those that died since."""
+        try:
+            rows = json.loads(self.record.read_text())
+        except FileNotFoundError:
+            return []
+        return [
+            Server(
+                row["name"],
+                row["address"],
+                Path(row["data"]),
+                ServerProcess(**{**row["process"], "log": Path(row["process"]["log"])}),
+            )
+            for row in rows
+        ]
+
+    def running(self) -> list[Server]:
+        return [server for server in self.servers() if server.process.alive()]
+
+    def address_of(self, kind: str) -> str | None:
+        """The address of the running servers of one kind, `kafka` or `spark`; None when none runs."""
+        found = [server.address for server in self.running() if server.name.startswith(kind)]
+        return ",".join(found) or None
+
+    def lock(self) -> AbstractContextManager[None]:
+        busy = f"Another `eos up` or `eos down` is at work in {self.home}"
+        return exclusive(self.home / "stack.lock", wait=False, busy=busy)
+
+    def up(self, *, brokers: int | None, kafka_port: int, spark_port: int, say: Callable[[str], None]) -> list[Server]:
+        """Starts what does not run yet. If it fails or is interrupted, what it started is ended again."""
+        make_folder(self.home)
+        with self.lock():
+            require_space(self.home)
+            kept = self.running()
+            cluster = self.cluster(brokers, kafka_port, kept)
+            spark = next((server for server in kept if server.name == "spark"), None)
+            try:
+                say(f"Starting Kafka ({len(cluster.nodes)} broker{'s' * (len(cluster.nodes) > 1)}) …")
+                cluster.start()
+                servers = kafka_servers(cluster)
+                self.save([*servers, *([spark] if spark else [])])
+                if spark is None:
+                    say("Starting Spark Connect …")
+                    servers.append(self.start_spark(spark_port))
+                else:
+                    servers.append(spark)
+                self.save(servers)
+                return servers
+            except BaseException:
+                stop_all(
+                    [node.process for node in cluster.nodes if node.process and node.process not in processes(kept)]
+                )
+                self.save(kept)
+                raise
+
+    def cluster(self, brokers: int | None, first_port: int, kept: list[Server]) -> KafkaCluster:
+        """The cluster of this home. Its number of brokers is fixed by its data; asking for another is refused."""
+        formatted = len(list(self.kafka_folder.glob("broker-*")))
+        count = brokers or formatted or 1
+        if formatted and count != formatted:
+            raise EosError(
+                f"{self.kafka_folder} holds the data of {formatted} broker(s), not {count}.",
+                f"Say `eos up --brokers {formatted}`, or `eos down --delete-data` first, or set another EOS_HOME.",
+            )
+        running = {server.name: server for server in kept if server.name.startswith("kafka")}
+        if running:  # keep the ports of what already runs
+            name, server = next(iter(running.items()))
+            first_port = int(server.address.rpartition(":")[2]) - 2 * (int(name.rpartition("-")[2]) - 1)
+        cluster = KafkaCluster(
+            self.kafka_folder,
+            brokers=count,
+            first_port=first_port,
+            settings=self.settings,
+            env=self.marked(),
+            tied=False,
+        )
+        for node in cluster.nodes:
+            if f"kafka-{node.id}" in running:
+                node.process = running[f"kafka-{node.id}"].process
+        return cluster
+
+    def start_spark(self, port: int) -> Server:
+        server = SparkConnectServer(self.spark_folder, port=port, settings=self.settings, env=self.marked(), tied=False)
+        server.start()
+        assert server.process is not None
+        return Server("spark", server.address, self.spark_folder, server.process)
+
+    def down(self, *, delete_data: bool = False) -> int:
+        """Ends every server of this home, recorded or not, and nothing else. Returns how many it ended."""
+        if not self.home.exists():
+            return 0
+        with self.lock():
+            ours = self.marked_processes()
+            end_processes(ours)
+            end_processes(self.marked_processes(), patience=1)  # born while we were ending their parents
+            self.record.unlink(missing_ok=True)
+            if delete_data:
+                with clear_disk_errors(self.home):
+                    for folder in (self.kafka_folder, self.spark_folder):
+                        shutil.rmtree(folder, ignore_errors=True)
+        return len(ours)
+
+    def marked(self) -> dict[str, str]:
+        return {MARKER: str(self.home.resolve())}
+
+    def marked_processes(self) -> list[psutil.Process]:
+        """Every process of ours that carries this home's marker, whatever its name; never ourselves."""
+        home = self.marked()[MARKER]
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.pid != os.getpid() and process.environ().get(MARKER) == home:
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def save(self, servers: list[Server]) -> None:
+        write_whole(self.record, json.dumps([asdict(server) for server in servers], indent=2, default=str))
+
+
+def kafka_servers(cluster: KafkaCluster) -> list[Server]:
+    return [Server(f"kafka-{node.id}", node.address, node.data, node.process) for node in cluster.nodes if node.process]
+
+
+def processes(servers: list[Server]) -> list[ServerProcess]:
+    return [server.process for server in servers]

@@ -1,0 +1,1 @@
+"""What a user writes: the pipelines of this project and the topics they declare."""

@@ -1,0 +1,1 @@
+"""With what: the clients and sessions, as Dagster resources."""

@@ -1,0 +1,46 @@
+"""The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
+
+from typing import Any
+
+from dagster_pyspark import LazyPySparkResource
+from dagster_pyspark.resources import spark_session_from_config
+from pydantic import Field
+
+from eos_assets.errors import EosError
+from eos_assets.local.java import find_java
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings
+from eos_assets.spark_config import IN_PROCESS, session_config
+
+
+class SparkResource(LazyPySparkResource):
+    """A session that starts on first use. `spark_config` adds to the project's own configuration."""
+
+    spark_config: dict[str, Any] = Field(default={}, description="More Spark settings; they win over the project's.")
+    address: str = Field(default="", description="in-process, connect, spark://… or sc://…; default: EOS_SPARK.")
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            settings = Settings.load()
+            address = spark_address(settings, self.address)
+            if not address.startswith("sc://"):
+                find_java()  # a clear error instead of PySpark's
+            self._spark_session = spark_session_from_config({**session_config(address, settings), **self.spark_config})
+
+
+def spark_address(settings: Settings, wanted: str = "") -> str:
+    """The address to use: the wanted one, else EOS_SPARK, else a running `eos up`, else in-process."""
+    address = wanted or settings.spark or ""
+    if address in ("", "connect"):
+        running = Stack(settings).address_of("spark")
+        if running is None and address == "connect":
+            raise EosError("EOS_SPARK=connect, but no Spark Connect server runs here.", "Start one with `eos up`.")
+        return running or IN_PROCESS
+    if address == "in-process":
+        return IN_PROCESS
+    if address.startswith(("local", "spark://", "sc://", "yarn", "k8s://")):
+        return address
+    raise EosError(
+        f"EOS_SPARK={address} is no address of a Spark.",
+        "Use in-process, connect, local[*,4], spark://host:port or sc://host:port.",
+    )

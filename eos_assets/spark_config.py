@@ -1,0 +1,46 @@
+"""The address of a Spark in, the configuration of a session there out: in-process, Spark Connect or a cluster."""
+
+import sys
+
+from eos_assets.local.jars import jars
+from eos_assets.local.ports import LOOPBACK
+from eos_assets.settings import Settings
+
+#: All cores, and four attempts per task: plain `local[*]` never retries a task.
+IN_PROCESS = "local[*,4]"
+
+#: What a session may set wherever Spark runs.
+SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+}
+
+
+def session_config(address: str, settings: Settings) -> dict[str, str]:
+    """The configuration for `SparkSession.builder`, for any address."""
+    if address.startswith("sc://"):
+        return {"spark.remote": address, **SESSION}
+    return cluster_config(address, settings)
+
+
+def cluster_config(master: str, settings: Settings) -> dict[str, str]:
+    """The configuration of a Spark that we start ourselves: it brings the jars and the Python that run us."""
+    config = {
+        "spark.master": master,
+        "spark.app.name": "eos",
+        "spark.jars": ",".join(str(jar) for jar in jars("spark", settings)),
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.speculation": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
+        **SESSION,
+    }
+    if master.startswith("local"):
+        config |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.driver.memory": "2g"}
+    return config
