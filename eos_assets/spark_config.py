@@ -1,10 +1,13 @@
 """The address of a Spark in, the configuration of a session there out: in-process, Spark Connect or a cluster."""
 
 import sys
+from pathlib import Path
 
 from eos_assets.local.jars import jars
 from eos_assets.local.ports import LOOPBACK
 from eos_assets.settings import Settings
+
+LOG4J = Path(__file__).parent / "local" / "spark-log4j2.properties"
 
 #: All cores, and four attempts per task: plain `local[*]` never retries a task.
 IN_PROCESS = "local[*,4]"
@@ -42,5 +45,10 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
         **SESSION,
     }
     if master.startswith("local"):
-        config |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.driver.memory": "2g"}
+        config |= {
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.memory": "2g",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J}",
+        }
     return config

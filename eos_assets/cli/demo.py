@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
@@ -28,18 +29,18 @@ def demo_command(count: int) -> None:
     settings = Settings.load()
     fetch_jars(settings)
     require_space(make_folder(settings.home))
-    console = Console(stderr=True, highlight=False)
+    stderr = Console(stderr=True, highlight=False)
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.home) as folder:
-        with console.status("Starting Kafka …"):
+        with stderr.status("Starting Kafka …"):
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
             cluster.start()
         try:
-            run(Connection(cluster.bootstrap_servers), count, console)
+            run(Connection(cluster.bootstrap_servers), count, stderr)
         finally:
             cluster.close()
 
 
-def run(connection: Connection, count: int, console: Console) -> None:
+def run(connection: Connection, count: int, stderr: Console) -> None:
     from pyspark.sql import functions as f
 
     from eos_assets.resources.spark import SparkResource
@@ -47,7 +48,7 @@ def run(connection: Connection, count: int, console: Console) -> None:
     create_topics(TOPICS, connection)
     with bar(f"Filling {DATASOURCE.name}", count) as done:
         filled = fill(connection, DATASOURCE.name, count, progress=done)
-    with console.status("Reading back with Spark …"):
+    with stderr.status("Reading back with Spark …"):
         spark = SparkResource(address="in-process").spark_session
         records = (
             spark.read.format("kafka")
@@ -66,6 +67,6 @@ def run(connection: Connection, count: int, console: Console) -> None:
     table.add_row("topics", ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in TOPICS))
     table.add_row("records filled", f"{filled.written:,} at {filled.records_per_second:,.0f} records/s")
     table.add_row("records read back committed", f"{read:,}, {distinct:,} of them distinct, from {low} to {high}")
-    Console().print(table)
+    console().print(table)
     if not read == distinct == count or (low, high) != (0, count - 1):
         raise click.ClickException("the records read back are not the records filled")

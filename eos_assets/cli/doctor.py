@@ -3,9 +3,9 @@
 import os
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.settings import MEANINGS, Settings
 
@@ -22,7 +22,7 @@ def doctor_command() -> None:
     for finding in examine(Settings.load()):
         wrong += not finding.ok
         table.add_row(finding.name, "[green]ok" if finding.ok else "[red]wrong", finding.detail, finding.remedy)
-    Console().print(table)
+    console().print(table)
     if wrong:
         raise click.exceptions.Exit(1)
 
@@ -41,4 +41,4 @@ def settings_command() -> None:
     table = Table("variable", "meaning", "set to")
     for name, meaning in MEANINGS.items():
         table.add_row(name, meaning, os.environ.get(name, ""))
-    Console().print(table)
+    console().print(table)

@@ -2,12 +2,14 @@
 
 import json
 import signal
+from pathlib import Path
 from types import FrameType
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.local.stack import Server, Stack
 from eos_assets.settings import Settings
@@ -82,5 +84,11 @@ def show(servers: list[Server]) -> None:
         table.add_column(column, overflow="fold")
     for row in (server.as_json() for server in servers):
         state = f"[green]{row['state']}" if row["state"] == "running" else f"[red]{row['state']}"
-        table.add_row(row["name"], state, row["address"], str(row["pid"]), row["data"], row["log"])
-    Console().print(table)
+        table.add_row(row["name"], state, row["address"], str(row["pid"]), near(row["data"]), near(row["log"]))
+    console().print(table)
+
+
+def near(path: str) -> str:
+    """The path as seen from here, where that is shorter."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

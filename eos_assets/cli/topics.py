@@ -1,9 +1,9 @@
 """`eos topics`: the declared topics and how they stand on the cluster."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from eos_assets.cli.console import console
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic, TopicReport, compare_topics, create_topics
@@ -46,7 +46,7 @@ def show(reports: list[TopicReport]) -> None:
     for report in reports:
         state = f"[{COLOURS[report.outcome]}]{report.outcome}"
         table.add_row(report.topic.name, str(report.topic.partitions), state, "\n".join(report.differences))
-    Console().print(table)
+    console().print(table)
     different = [report.topic.name for report in reports if report.outcome == "different"]
     if different:
         raise EosError(

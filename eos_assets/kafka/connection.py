@@ -13,8 +13,9 @@ from eos_assets.errors import EosError
 from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 
-#: librdkafka logs each refused connection at level 3; we report what matters ourselves.
-QUIET = {"log_level": 2}
+#: librdkafka logs each refused connection at level 3; we report what matters ourselves. A broker that comes back
+#: is found again within a second instead of ten.
+DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1000}
 PATIENCE_SECONDS = 10
 
 #: What a cluster says while it elects, loads or settles. The same question a moment later gets an answer.
@@ -33,6 +34,7 @@ TRANSIENT = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
+    KafkaError._NOENT,  # "no leaders found"
 }
 
 Answer = TypeVar("Answer")
@@ -68,7 +70,7 @@ class Connection:
     def config(self, **more: Any) -> dict[str, Any]:
         """A librdkafka configuration; keyword names have underscores for dots."""
         extra = {name.replace("_", "."): value for name, value in more.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, **QUIET, **self.options, **extra}
+        return {"bootstrap.servers": self.bootstrap_servers, **DEFAULTS, **self.options, **extra}
 
     @cached_property
     def admin(self) -> AdminClient:

@@ -2,8 +2,8 @@
 
 import time
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection, ask
@@ -27,12 +27,20 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
 
 
 def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    """The last stable offset of each partition: nothing at or behind it is decided yet."""
+    """The last stable offset of each partition: nothing at or behind it is decided yet.
+
+    A fresh client for each try: one that remembers the leaders of yesterday is fenced off again and again. While a
+    leader is away the answer may be a negative offset and no error at all.
+    """
 
     def question() -> dict[int, int]:
+        admin = AdminClient(connection.config())
         wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
-        futures = connection.admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-        return {tp.partition: future.result().offset for tp, future in futures.items()}
+        futures = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        ends = {tp.partition: future.result().offset for tp, future in futures.items()}
+        if min(ends.values()) < 0:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        return ends
 
     return ask(question)
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eos_assets.errors import EosError
-from eos_assets.local.folders import clear_disk_errors, make_folder, write_whole
+from eos_assets.local.folders import make_folder, write_whole
 from eos_assets.local.jars import jars
 from eos_assets.local.java import find_java
 from eos_assets.local.ports import LOOPBACK, ReservedPort, require_free
@@ -107,8 +107,9 @@ class KafkaCluster:
                 require_free(
                     node.controller_port, f"the controller of Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT"
                 )
+        cluster_id = self.cluster_id()
         with ThreadPoolExecutor() as pool:
-            list(pool.map(self._format, down))
+            list(pool.map(lambda node: self._format(node, cluster_id), down))
         try:
             for node in down:
                 self._launch(node)
@@ -160,14 +161,14 @@ class KafkaCluster:
         classpath = ":".join(str(jar) for jar in jars("broker", self.settings))
         return [str(find_java().executable), f"-Xmx{heap}", "-cp", classpath, *args]
 
-    def _format(self, node: Node) -> None:
+    def _format(self, node: Node, cluster_id: str) -> None:
         """Writes the configuration, and formats the data folder once: a formatted one is left alone."""
         make_folder(node.folder)
         write_whole(node.properties, self.server_properties(node))
         write_whole(node.folder / "log4j2.properties", LOG4J)
         if (node.data / "meta.properties").exists():
             return
-        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster_id()}", "--ignore-formatted"]
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--ignore-formatted"]
         run = subprocess.run(
             self._java("256m", *tool, "-c", str(node.properties)), capture_output=True, text=True, check=False
         )
@@ -181,14 +182,10 @@ class KafkaCluster:
     def cluster_id(self) -> str:
         """One id for all nodes, made once per folder."""
         path = self.folder / "cluster.id"
-        with clear_disk_errors(path):
+        if not path.exists():
             make_folder(self.folder)
-            try:
-                with path.open("x") as file:
-                    file.write(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
-            except FileExistsError:
-                pass
-            return path.read_text()
+            write_whole(path, base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+        return path.read_text()
 
     def _launch(self, node: Node) -> None:
         heap = "1g" if len(self.nodes) == 1 else "512m"
@@ -231,6 +228,9 @@ class KafkaCluster:
             "share.coordinator.state.topic.min.isr": in_sync,
             "share.coordinator.state.topic.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
+            # A killed broker may register again only when its old session has expired: 9 s by default.
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 500,
             **self.overrides,
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())

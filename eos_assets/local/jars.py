@@ -67,6 +67,8 @@ def fetch(settings: Settings, progress: Progress | None = None) -> None:
     with exclusive(folder.parent / f".{folder.name}.lock", wait=True, busy="The jars are being fetched"):
         if not damaged(folder):  # another process fetched them while we waited
             return
+        for leftover in folder.parent.glob(".jars-*"):  # of a fetch that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         with clear_disk_errors(folder), tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as draft:
             said = retrieve(Path(draft), settings.ivy_settings, progress)
             wrong = damaged(Path(draft) / "jars")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ TIE = (
     "os.getppid() == int(sys.argv[1]) or sys.exit('the parent is gone'); "
     "os.execv(sys.argv[2], sys.argv[2:])"
 )
+
+#: The kernel ties a child to the thread that started it, so all are started by one that lives as long as we do.
+SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class ServerProcess:
         if tied and sys.platform == "linux":
             command = [sys.executable, "-S", "-E", "-c", TIE, str(os.getpid()), *command]
         with clear_disk_errors(log), log.open("ab") as out:
-            child = subprocess.Popen(
+            child = SPAWNER.submit(
+                subprocess.Popen,
                 command,
                 cwd=cwd,
                 env={**os.environ, **(env or {})},
@@ -51,7 +56,7 @@ class ServerProcess:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-            )
+            ).result()
         return ServerProcess(name, child.pid, psutil.Process(child.pid).create_time(), log)
 
     def handle(self) -> psutil.Process | None:

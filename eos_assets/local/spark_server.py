@@ -12,6 +12,7 @@ from eos_assets.settings import Settings
 from eos_assets.spark_config import cluster_config
 
 START_SECONDS = 90
+SPARK_PURPOSE, SPARK_SETTING = "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT"
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -43,7 +44,7 @@ class SparkConnectServer:
         return self.folder / "spark-connect.log"
 
     def start(self) -> None:
-        require_free(self.port, "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT")
+        require_free(self.port, SPARK_PURPOSE, SPARK_SETTING)
         config = {
             **cluster_config("local[*,4]", self.settings),
             "spark.connect.grpc.binding.address": LOOPBACK,

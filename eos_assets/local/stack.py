@@ -14,8 +14,9 @@ import psutil
 from eos_assets.errors import EosError
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
+from eos_assets.local.ports import require_free
 from eos_assets.local.process import ServerProcess, end_processes, stop_all
-from eos_assets.local.spark_server import SparkConnectServer
+from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
 from eos_assets.settings import Settings
 
 #: In the environment of every server of a stack, and of their children: how `eos down` finds all of them,
@@ -89,6 +90,8 @@ class Stack:
             kept = self.running()
             cluster = self.cluster(brokers, kafka_port, kept)
             spark = next((server for server in kept if server.name == "spark"), None)
+            if spark is None:
+                require_free(spark_port, SPARK_PURPOSE, SPARK_SETTING)  # before Kafka is started in vain
             try:
                 say(f"Starting Kafka ({len(cluster.nodes)} broker{'s' * (len(cluster.nodes) > 1)}) …")
                 cluster.start()

@@ -1,0 +1,51 @@
+# Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format types check up down lock clean
+
+help:  ## show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: .venv/installed  ## create .venv with the locked versions (the other targets do it by themselves)
+
+.venv/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 13) else "Python 3.11 or 3.12 is needed, this is " + sys.version.split()[0] + ". Remedy: make PYTHON=python3.11 …")'
+	@echo "Installing the locked packages into .venv: a few minutes, once."
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: install  ## run the main job on a Kafka and a Spark of its own
+	@$(BIN)/eos demo
+
+test: install  ## run the tests on a real Kafka and a real Spark
+	@$(BIN)/pytest
+
+lint: install  ## check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: install  ## mend style and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: install  ## check the types
+	$(BIN)/mypy
+
+check: lint types test  ## all that CI runs
+
+up: install  ## start Kafka and Spark and leave them running
+	@$(BIN)/eos up
+
+down: install  ## end what `make up` started
+	@$(BIN)/eos down
+
+lock: install  ## pin anew what pyproject.toml and ivy.xml ask for (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/python -c 'from eos_assets.local.jars import write_lock; write_lock()'
+
+clean:  ## remove .venv and caches, keep .eos
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

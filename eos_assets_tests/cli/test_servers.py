@@ -1,0 +1,171 @@
+"""`eos up`, `eos status`, `eos down`: servers that are kept, found and ended exactly."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from eos_assets.kafka.connection import Connection
+from eos_assets.local.folders import exclusive
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings
+from eos_assets_tests.cli.command import EOS, eos
+from eos_assets_tests.kafka.reading import read_integers
+from eos_assets_tests.waiting import wait_for
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Ports for `eos up` that nobody uses now: two in a row for Kafka, one for Spark."""
+    while True:
+        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+            one.bind(("127.0.0.1", 0))
+            three.bind(("127.0.0.1", 0))
+            kafka = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", kafka + 1))
+            except OSError:
+                continue
+            spark = three.getsockname()[1]
+            break
+    monkeypatch.setenv("EOS_KAFKA_PORT", str(kafka))
+    monkeypatch.setenv("EOS_SPARK_CONNECT_PORT", str(spark))
+    return kafka, spark
+
+
+def status() -> dict[str, Any]:
+    report = json.loads(eos("status", "--json").stdout)
+    assert isinstance(report, dict)
+    return report
+
+
+def pids(report: dict[str, Any]) -> dict[str, int]:
+    return {server["name"]: server["pid"] for server in report["servers"]}
+
+
+def left_behind() -> list[psutil.Process]:
+    return Stack(Settings.load()).marked_processes()
+
+
+SQUARES_ON_CONNECT = """
+from eos_assets.resources.spark import SparkResource
+from pyspark.sql import functions as f
+spark = SparkResource(address="connect").spark_session
+assert "connect" in type(spark).__module__, type(spark)
+doubled = spark.range(10).mapInArrow(lambda batches: batches, "id long")
+print(doubled.agg(f.sum("id")).first()[0])
+"""
+
+
+def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> None:
+    first = eos("up").stdout
+    assert f"127.0.0.1:{ports[0]}" in first
+    before = pids(status())
+    assert set(before) == {"kafka-1", "spark"}
+    eos("fill", "datasource", "--count", "1000")
+
+    eos("up")
+    assert pids(status()) == before, "what runs is kept"
+
+    script = [EOS[0], "-c", SQUARES_ON_CONNECT]
+    run = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "45", run.stderr
+
+    psutil.Process(before["kafka-1"]).kill()
+    wait_for(lambda: status()["servers"][0]["state"] == "dead")
+    assert "kafka-1 died" in " ".join(eos("doctor", status=1).stdout.split())
+    eos("up")
+    after = status()
+    assert pids(after)["kafka-1"] != before["kafka-1"]
+    assert pids(after)["spark"] == before["spark"]
+    eos("fill", "datasource", "--count", "1000")
+    assert read_integers(after["bootstrap_servers"], "datasource") == list(range(2000))
+    for server in after["servers"]:
+        assert Path(server["data"]).is_dir()
+        assert Path(server["log"]).is_file()
+
+    assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
+    eos("doctor")
+    assert "Ended" in eos("down").stdout
+    assert left_behind() == []
+    assert status()["servers"] == []
+    assert "Nothing" in eos("down").stdout
+    eos("down", "--delete-data")
+    assert not (home / "kafka").exists()
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_up_leaves_no_orphan(home: Path, ports: tuple[int, int], name: signal.Signals) -> None:
+    with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
+        wait_for(lambda: len(left_behind()) > 0)
+        child.send_signal(name)
+        assert child.wait(60) != 0
+    assert left_behind() == []
+    assert status()["servers"] == []
+
+
+def test_down_finds_what_a_crashed_up_left(home: Path, ports: tuple[int, int]) -> None:
+    with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
+        wait_for(lambda: len(left_behind()) > 0)
+        child.send_signal(signal.SIGKILL)
+    assert left_behind() != []
+    eos("down")
+    assert left_behind() == []
+
+
+def test_a_taken_port_names_its_holder(home: Path, ports: tuple[int, int]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ports[0]))
+        taken.listen()
+        run = eos("up", status=1)
+        assert f"Port {ports[0]}, wanted for Kafka broker 1, is taken by process {os.getpid()}" in run.stderr
+        assert "--kafka-port" in run.stderr
+    assert left_behind() == []
+
+
+def test_a_port_that_spark_wants_is_checked_before_kafka_starts(home: Path, ports: tuple[int, int]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ports[1]))
+        taken.listen()
+        assert f"Port {ports[1]}, wanted for Spark Connect" in eos("up", status=1).stderr
+    assert left_behind() == []
+    assert not (home / "kafka").exists()
+
+
+def test_a_lock_held_by_another_up_is_named(home: Path, ports: tuple[int, int]) -> None:
+    home.mkdir()
+    with exclusive(home / "stack.lock", wait=False, busy=""):
+        for command in ("up", "down"):
+            run = eos(command, status=1)
+            assert "Another `eos up` or `eos down` is at work" in run.stderr
+            assert f"process {os.getpid()}" in run.stderr
+
+
+def test_without_java_the_remedy_is_said(home: Path, tmp_path: Path) -> None:
+    run = eos("up", status=1, PATH=str(tmp_path), JAVA_HOME="")
+    assert "No Java in the PATH" in run.stderr
+    assert "Install Java 17 or 21" in run.stderr
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    run = eos("up", status=1, EOS_HOME=str(tmp_path / "file" / "home"))
+    assert "cannot be a folder" in run.stderr
+
+
+def test_without_kafka_the_remedy_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
+    for command in (["fill", "datasource", "--count", "1"], ["topics", "list"]):
+        run = eos(*command, status=1)
+        assert "eos up" in run.stderr
+
+
+def test_a_wrong_setting_is_refused_by_its_name(connection: Connection) -> None:
+    assert "did you mean EOS_KAFKA_PORT" in eos("status", status=1, EOS_KAFKA_PROT="1").stderr
+    assert "EOS_KAFKA_PORT=abc is not a port" in eos("status", status=1, EOS_KAFKA_PORT="abc").stderr

@@ -1,0 +1,44 @@
+"""A plain client that shares no code with the project: what a read_committed reader sees in a topic."""
+
+from confluent_kafka import Consumer, TopicPartition
+
+
+def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_committed") -> dict[int, list[bytes]]:
+    """All values of each partition, in order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "plain-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "log_level": 2,
+        }
+    )
+    partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+    values: dict[int, list[bytes]] = {p: [] for p in partitions}
+    ended: set[int] = set()
+    while len(ended) < len(partitions):
+        for message in consumer.consume(10_000, timeout=10):
+            partition, error = message.partition(), message.error()
+            assert partition is not None
+            if error is None:
+                value = message.value()
+                assert value is not None
+                assert message.key() == value
+                values[partition].append(value)
+            else:
+                assert error.name() == "_PARTITION_EOF", error
+                ended.add(partition)
+    consumer.close()
+    return values
+
+
+def read_integers(bootstrap_servers: str, topic: str) -> list[int]:
+    """All integers of a topic, sorted; fails if a partition is not in order."""
+    partitions = [[int(v) for v in values] for values in read_values(bootstrap_servers, topic).values()]
+    for partition, numbers in enumerate(partitions):
+        assert numbers == sorted(numbers), f"partition {partition} is not in order"
+    return sorted(n for numbers in partitions for n in numbers)

@@ -1,0 +1,105 @@
+"""A real Kafka: what it acknowledged survives stop, SIGKILL and restart."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.settings import Settings
+from eos_assets_tests.kafka.reading import read_integers
+from eos_assets_tests.waiting import wait_for
+
+
+def test_acknowledged_data_survives_stop_and_kill(settings: Settings, tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path, settings=settings) as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([Topic("t")], connection)
+        fill(connection, "t", 1000)
+        cluster.stop()
+        assert not cluster.runs(cluster.nodes[0])
+        cluster.restart(1)
+        fill(connection, "t", 1000)
+        cluster.kill(1)
+        assert not cluster.runs(cluster.nodes[0])
+        cluster.restart(1)
+        assert read_integers(cluster.bootstrap_servers, "t") == list(range(2000))
+        process = cluster.nodes[0].process
+    assert process is not None
+    assert not process.alive()
+
+
+def test_three_nodes_survive_the_kill_of_any_one(settings: Settings, tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path, brokers=3, settings=settings) as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([Topic("t", partitions=3)], connection)
+        partitions = connection.metadata().topics["t"].partitions
+        assert [len(p.replicas) for p in partitions.values()] == [3, 3, 3]
+        for node in cluster.nodes:
+            fill(connection, "t", 1000)
+            cluster.kill(node.id)
+            fill(connection, "t", 1000)  # two of three are enough to acknowledge
+            survivors = ",".join(n.address for n in cluster.nodes if n is not node)
+            assert read_integers(survivors, "t") == list(range(2000 * node.id))
+            cluster.restart(node.id)
+            in_sync(connection, "t")
+        for internal in ("__consumer_offsets", "__transaction_state"):
+            known = connection.admin.list_topics(timeout=30).topics.get(internal)
+            assert known is None or all(len(p.replicas) == 3 for p in known.partitions.values())
+
+
+def in_sync(connection: Connection, topic: str) -> None:
+    wait_for(lambda: all(len(p.isrs) == 3 for p in connection.metadata().topics[topic].partitions.values()))
+
+
+def test_everything_listens_on_loopback_only(connection: Connection, settings: Settings) -> None:
+    if settings.bootstrap_servers:
+        pytest.skip("the broker of EOS_BOOTSTRAP_SERVERS is not ours")
+    port = int(connection.bootstrap_servers.rpartition(":")[2])
+    listening = [(c.pid, c.laddr) for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    (broker,) = {pid for pid, at in listening if at and at.port == port}
+    addresses = {at.ip for pid, at in listening if at and pid == broker}
+    assert all(address in ("127.0.0.1", "::ffff:127.0.0.1", "::1") for address in addresses), addresses
+
+
+def test_a_broker_that_does_not_come_up_shows_the_end_of_its_log(settings: Settings, tmp_path: Path) -> None:
+    cluster = KafkaCluster(tmp_path, settings=settings)
+    cluster.start()
+    cluster.stop()
+    damaged = cluster.nodes[0].data / "meta.properties"
+    damaged.write_text(damaged.read_text().replace("node.id=1", "node.id=77"))
+    with pytest.raises(EosError, match=r"Kafka broker 1 ended while starting[\s\S]*broker\.log[\s\S]*77") as error:
+        cluster.start()
+    assert str(cluster.nodes[0].data) in error.value.remedy
+    cluster.close()
+
+
+def test_four_brokers_are_refused(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(EosError, match="4 brokers"):
+        KafkaCluster(tmp_path, brokers=4, settings=settings)
+
+
+def test_a_broker_dies_with_the_process_that_started_it(settings: Settings, tmp_path: Path) -> None:
+    program = f"""
+import pathlib, sys, time
+from eos_assets.local.broker import KafkaCluster
+cluster = KafkaCluster(pathlib.Path({str(tmp_path)!r}))
+cluster.start()
+print(cluster.nodes[0].process.pid, flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        broker = int(parent.stdout.readline())
+        assert psutil.pid_exists(broker)
+        parent.send_signal(signal.SIGKILL)
+    wait_for(lambda: not psutil.pid_exists(broker), 10)
