@@ -36,7 +36,8 @@ def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> di
     def question() -> dict[int, int]:
         admin = AdminClient(connection.config())
         wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
-        futures = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        level = IsolationLevel.READ_COMMITTED
+        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=2)
         ends = {tp.partition: future.result().offset for tp, future in futures.items()}
         if min(ends.values()) < 0:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

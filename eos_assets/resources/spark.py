@@ -1,5 +1,7 @@
 """The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
 
+import os
+import sys
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -25,6 +27,7 @@ class SparkResource(LazyPySparkResource):
             address = spark_address(settings, self.address)
             if not address.startswith("sc://"):
                 find_java()  # a clear error instead of PySpark's
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
             self._spark_session = spark_session_from_config({**session_config(address, settings), **self.spark_config})
 
 

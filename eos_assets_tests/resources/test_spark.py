@@ -1,0 +1,52 @@
+"""One setting chooses where Spark runs; in-process it retries a task that dies."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from eos_assets.errors import EosError
+from eos_assets.resources.spark import spark_address
+from eos_assets.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("wanted", "address"),
+    [
+        ("", "local[*,4]"),
+        ("in-process", "local[*,4]"),
+        ("local[1,2]", "local[1,2]"),
+        ("spark://host:7077", "spark://host:7077"),
+        ("sc://host:15002", "sc://host:15002"),
+    ],
+)
+def test_one_setting_chooses(settings: Settings, wanted: str, address: str) -> None:
+    assert spark_address(replace(settings, spark=wanted or None)) == address
+
+
+def test_an_address_that_is_none_is_refused(settings: Settings) -> None:
+    with pytest.raises(EosError, match="EOS_SPARK=sprak://host is no address"):
+        spark_address(replace(settings, spark="sprak://host"))
+
+
+def test_connect_without_a_server_says_how_to_start_one(settings: Settings) -> None:
+    with pytest.raises(EosError, match="Start one with `eos up`"):
+        spark_address(replace(settings, spark="connect"))
+
+
+def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    seen = tmp_path / "died-once"
+
+    def die_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not seen.exists():
+                seen.touch()
+                os._exit(137)
+            yield batch
+
+    assert spark.range(0, 10, numPartitions=1).mapInArrow(die_once, "id long").count() == 10
+    assert seen.exists()
