@@ -2,14 +2,15 @@
 
 import dagster as dg
 
-from eos_assets.pipelines.squares import TOPICS
+from eos_assets.registry import find_pipelines
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.spark import SparkResource
 
 defs = dg.Definitions(
     assets=[
-        dg.AssetSpec(topic.name, kinds={"kafka"}, group_name="squares", metadata={"partitions": topic.partitions})
-        for topic in TOPICS
+        dg.AssetSpec(topic.name, kinds={"kafka"}, group_name=pipeline.name, metadata={"partitions": topic.partitions})
+        for pipeline in find_pipelines().values()
+        for topic in (pipeline.source, *pipeline.sinks)
     ],
     resources={"kafka": KafkaResource(), "spark": SparkResource()},
 )

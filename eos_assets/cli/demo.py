@@ -15,7 +15,7 @@ from eos_assets.kafka.topics import create_topics
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.folders import make_folder, require_space
 from eos_assets.local.jars import version_of
-from eos_assets.pipelines.squares import DATASOURCE, TOPICS
+from eos_assets.pipelines.squares import squares
 from eos_assets.settings import Settings
 
 
@@ -45,16 +45,16 @@ def run(connection: Connection, count: int, stderr: Console) -> None:
 
     from eos_assets.resources.spark import SparkResource
 
-    create_topics(TOPICS, connection)
-    with bar(f"Filling {DATASOURCE.name}", count) as done:
-        filled = fill(connection, DATASOURCE.name, count, progress=done)
+    create_topics((squares.source, *squares.own_topics()), connection)
+    with bar(f"Filling {squares.source.name}", count) as done:
+        filled = fill(connection, squares.source.name, count, progress=done)
     with stderr.status("Reading back with Spark …"):
         spark = SparkResource(address="in-process").spark_session
         records = (
             spark.read.format("kafka")
             .option("kafka.bootstrap.servers", connection.bootstrap_servers)
             .option("kafka.isolation.level", "read_committed")
-            .option("subscribe", DATASOURCE.name)
+            .option("subscribe", squares.source.name)
             .load()
         )
         number = f.col("value").cast("string").cast("long")
@@ -64,7 +64,10 @@ def run(connection: Connection, count: int, stderr: Console) -> None:
         spark.stop()
     table = Table("what", "value", title="eos demo", title_justify="left")
     table.add_row("broker", f"Apache Kafka {version_of('kafka_2.13')}, KRaft, {connection.bootstrap_servers}")
-    table.add_row("topics", ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in TOPICS))
+    table.add_row(
+        "topics",
+        ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in (squares.source, *squares.sinks)),
+    )
     table.add_row("records filled", f"{filled.written:,} at {filled.records_per_second:,.0f} records/s")
     table.add_row("records read back committed", f"{read:,}, {distinct:,} of them distinct, from {low} to {high}")
     console().print(table)

@@ -1,13 +1,16 @@
 """`eos topics`: the declared topics and how they stand on the cluster."""
 
+from collections.abc import Callable
+
 import click
 from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.modes import Mode
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic, TopicReport, compare_topics, create_topics
-from eos_assets.pipelines.squares import TOPICS
+from eos_assets.registry import find_pipeline, find_pipelines
 from eos_assets.settings import Settings
 
 COLOURS = {"created": "green", "present": "green", "missing": "yellow", "different": "red"}
@@ -18,22 +21,33 @@ def topics_command() -> None:
     """Create and compare the declared topics. An existing topic is never altered."""
 
 
+def choosing(command: Callable[..., None]) -> Callable[..., None]:
+    """The options with which both commands choose topics."""
+    names = click.argument("names", nargs=-1)
+    pipelines = click.option("--pipeline", "pipelines", multiple=True, help="Only the topics of this pipeline.")
+    modules = click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
+    mode = click.option("--mode", type=click.Choice(list(Mode)), default=Mode.EXACTLY_ONCE, help="Delivery mode.")
+    return names(pipelines(modules(mode(command))))
+
+
 @topics_command.command("create")
-@click.argument("names", nargs=-1)
-def create_command(names: tuple[str, ...]) -> None:
+@choosing
+def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Create the declared topics that do not exist yet: all of them, or only NAMES."""
-    show(create_topics(chosen(names), Connection.load(Settings.load())))
+    show(create_topics(chosen(names, pipelines, modules, Mode(mode)), Connection.load(Settings.load())))
 
 
 @topics_command.command("list")
-@click.argument("names", nargs=-1)
-def list_command(names: tuple[str, ...]) -> None:
+@choosing
+def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Compare the declared topics with the cluster; writes nothing."""
-    show(compare_topics(chosen(names), Connection.load(Settings.load())))
+    show(compare_topics(chosen(names, pipelines, modules, Mode(mode)), Connection.load(Settings.load())))
 
 
-def chosen(names: tuple[str, ...]) -> list[Topic]:
-    declared = {topic.name: topic for topic in TOPICS}
+def chosen(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode) -> list[Topic]:
+    found = find_pipelines(modules)
+    picked = [find_pipeline(name, modules) for name in pipelines] or list(found.values())
+    declared = {topic.name: topic for p in picked for topic in (p.source, *p.own_topics(mode))}
     for name in names:
         if name not in declared:
             raise EosError(f"No topic {name} is declared.", f"Declared are: {', '.join(declared)}.")

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from eos_assets.errors import EosError
-from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 
 #: librdkafka logs each refused connection at level 3; we report what matters ourselves. A broker that comes back
@@ -62,6 +61,8 @@ class Connection:
     @staticmethod
     def load(settings: Settings) -> "Connection":
         """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
+        from eos_assets.local.stack import Stack  # tasks need the connection, not the local servers
+
         servers = settings.bootstrap_servers or Stack(settings).address_of("kafka")
         if servers is None:
             raise EosError("No Kafka is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
@@ -90,3 +91,15 @@ class Connection:
                 f"No Kafka broker answers at {self.bootstrap_servers}: {error.args[0].str()}.",
                 "Check the address, or start a local one with `eos up`.",
             ) from error
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of an existing topic."""
+        found = self.metadata().topics.get(topic)
+        if found is None:
+            raise EosError(f"Topic {topic} does not exist.", "Create the declared topics with `eos topics create`.")
+        return list(found.partitions)
+
+    def topic_ids(self, topics: list[str]) -> dict[str, str]:
+        """The id of each existing topic: a topic that was deleted and created again has another one."""
+        futures = self.admin.describe_topics(TopicCollection(topics))
+        return {name: str(ask(future.result).topic_id) for name, future in futures.items()}

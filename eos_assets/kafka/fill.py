@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.routing import partitions_of
-from eos_assets.kafka.tail import last_record, reader, stable_ends
+from eos_assets.kafka.tail import last_record, reader
 
 BATCH = 50_000
 #: How long a record may wait for a broker that is away, for example restarting.
@@ -101,19 +102,17 @@ class Sender:
         self.sent = 0
 
     def send(self, partition: int, texts: list[bytes]) -> None:
-        """`produce_batch` does not raise: it marks each record it could not queue, and those are offered again."""
-        waiting: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
-        while waiting:
-            self.producer.produce_batch(self.topic, waiting, partition)
-            refused = [record for record in waiting if "_error" in record]
-            self.sent += len(waiting) - len(refused)
-            for record in refused:
-                error = record.pop("_error")
-                if error != KafkaError._QUEUE_FULL:
-                    raise KafkaException(error)
-            waiting = refused
-            self.producer.poll(0.02 if refused else 0)
+        """Waits for room first: meeting a full queue, `produce_batch` would refuse some records and take later ones,
+        and the order would be lost."""
+        while len(self.producer) + len(texts) > QUEUE_MESSAGES:
+            self.producer.poll(0.02)
             self.progress(self.sent - len(self.producer))
+        records: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
+        if self.producer.produce_batch(self.topic, records, partition) != len(records):
+            raise KafkaException(next(record["_error"] for record in records if "_error" in record))
+        self.sent += len(records)
+        self.producer.poll(0)
+        self.progress(self.sent - len(self.producer))
 
     def finish(self) -> None:
         """Waits for every acknowledgement. What the brokers did not take in time is an error, never a guess."""

@@ -2,8 +2,7 @@
 
 import time
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection, ask
@@ -26,26 +25,6 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
     )
 
 
-def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    """The last stable offset of each partition: nothing at or behind it is decided yet.
-
-    A fresh client for each try: one that remembers the leaders of yesterday is fenced off again and again. While a
-    leader is away the answer may be a negative offset and no error at all.
-    """
-
-    def question() -> dict[int, int]:
-        admin = AdminClient(connection.config())
-        wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
-        level = IsolationLevel.READ_COMMITTED
-        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=2)
-        ends = {tp.partition: future.result().offset for tp, future in futures.items()}
-        if min(ends.values()) < 0:
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        return ends
-
-    return ask(question)
-
-
 def last_record(consumer: Consumer, topic: str, partition: int, end: int) -> Message | None:
     """The last record below `end` that this consumer may see, or None if there is none.
 
@@ -64,8 +43,10 @@ def last_record(consumer: Consumer, topic: str, partition: int, end: int) -> Mes
     return None
 
 
-def records(consumer: Consumer, topic: str, partition: int, start: int, end: int) -> list[Message]:
-    """The visible records of [start, end), for short ranges."""
+def records(
+    consumer: Consumer, topic: str, partition: int, start: int, end: int, limit: int | None = None
+) -> list[Message]:
+    """The visible records of [start, end), for short ranges; no more than `limit` of them."""
     at = TopicPartition(topic, partition, start)
     consumer.assign([at])
     found: list[Message] = []
@@ -76,6 +57,8 @@ def records(consumer: Consumer, topic: str, partition: int, start: int, end: int
             error = message.error()
             if error is None and (message.offset() or 0) < end:
                 found.append(message)
+                if len(found) == limit:
+                    return found
             elif error is not None and error.code() != error._PARTITION_EOF:
                 raise KafkaException(error)
         position = consumer.position([at])[0].offset

@@ -1,8 +1,15 @@
 """The experiment: the integers of `datasource`, squared, in `datasink`."""
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.kafka.topics import Topic
 
-DATASOURCE = Topic("datasource", partitions=3)
-DATASINK = Topic("datasink", partitions=3)
 
-TOPICS = (DATASOURCE, DATASINK)
+@pipeline(source=Topic("datasource", partitions=3), sink=Topic("datasink", partitions=3))
+def squares(records: DataFrame) -> DataFrame:
+    """The key stays, the value is squared; what is no integer becomes a dead letter."""
+    number = f.col("value").cast("string").try_cast("decimal(19,0)")
+    wrong = f.when(number.isNull(), f.lit("the value is no integer of at most 19 digits"))
+    return records.select("key", (number * number).cast("string").alias("value"), wrong.alias("error"), "origin")

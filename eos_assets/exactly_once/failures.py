@@ -1,0 +1,62 @@
+"""Failures on purpose: by probability, repeatable by seed, and by name at each step of the protocol."""
+
+import hashlib
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from eos_assets.errors import EosError
+
+FAILPOINTS = ("before_init", "after_init", "mid_produce", "after_offsets", "before_commit", "after_commit")
+ACTIONS = ("raise", "exit", "stop")
+
+
+class InjectedFailure(Exception):
+    """A failure that was asked for. The task's retry heals it."""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """What shall go wrong. Failpoints fire on the first attempt of the first run only, so that the next one heals."""
+
+    probability: float = 0.0
+    seed: int = 0
+    failpoint: str | None = None
+    action: str = "raise"
+    partition: int | None = None
+    always: bool = False
+    #: A folder in which a stopping process leaves its id, so that whoever injected the stop can wake it.
+    pid_folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise EosError(f"A failure probability of {self.probability} does not exist.", "Give a number from 0 to 1.")
+        if self.failpoint is not None and self.failpoint not in FAILPOINTS:
+            raise EosError(f"There is no failpoint {self.failpoint}.", f"Use one of {', '.join(FAILPOINTS)}.")
+        if self.action not in ACTIONS:
+            raise EosError(f"There is no action {self.action}.", f"Use one of {', '.join(ACTIONS)}.")
+
+    def reach(self, failpoint: str, partition: int, run_attempt: int, task_attempt: int) -> None:
+        """Called by the writer at each step; does what was asked for at this one."""
+        if failpoint != self.failpoint or self.partition not in (None, partition):
+            return
+        if not self.always and (run_attempt, task_attempt) != (1, 0):
+            return
+        if self.action == "exit":
+            os._exit(137)
+        if self.action == "stop":
+            if self.pid_folder:
+                Path(self.pid_folder, f"{partition}.pid").write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
+        raise InjectedFailure(f"failpoint {failpoint} in partition {partition}")
+
+    def fail_transaction(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
+        """Fails this transaction with the given probability: a pure function of seed, place and attempts."""
+        if self.probability <= 0:
+            return
+        place = f"{self.seed}/{partition}/{start}/{run_attempt}/{task_attempt}".encode()
+        drawn = int.from_bytes(hashlib.blake2b(place, digest_size=8).digest()) / 2**64
+        if drawn < self.probability:
+            raise InjectedFailure(f"injected into partition {partition} at offset {start}")

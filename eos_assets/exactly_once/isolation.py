@@ -1,0 +1,44 @@
+"""Finds the one record that makes a transform raise, by halving the range, and makes a dead letter of it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eos_assets.exactly_once.job import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def first_poison(
+    transformed: Callable[[list[OffsetRange]], "DataFrame"], planned: OffsetRange
+) -> tuple[int, str] | None:
+    """The first offset whose record makes the transform raise, with the reason; None if the range is healthy."""
+    low, high = planned.start, planned.end
+    reason = raises(transformed, planned)
+    if reason is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        left = raises(transformed, OffsetRange(planned.partition, low, middle))
+        if left is None:
+            low = middle
+        else:
+            high, reason = middle, left
+    return low, reason
+
+
+def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
+    """What the transform says about this part of the range; None if it succeeds."""
+    from eos_assets.exactly_once.run import brief
+
+    try:
+        transformed([part]).write.format("noop").mode("overwrite").save()
+    except Exception as failure:
+        return brief(failure)
+    return None
+
+
+def dead_letter(record: "DataFrame", reason: str) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    return record.select(f.lit(None).cast("binary").alias("value"), f.lit(reason).alias("error"), "origin")

@@ -1,0 +1,47 @@
+"""What a run asks of its tasks: plain data that travels to the workers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.names import Names
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """The offsets [start, end) of one source partition."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets, which is never a count of records: markers and aborted records leave holes."""
+        return max(0, self.end - self.start)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One Spark job over some source partitions."""
+
+    names: Names
+    kafka: dict[str, Any]
+    ranges: dict[int, OffsetRange]
+    geneses: dict[int, int]
+    topic_ids: dict[str, str]
+    sink_partitions: dict[str, int]
+    default_topic: str
+    run: str
+    run_attempt: int
+    code_version: str
+    total: bool
+    slice_records: int
+    slice_bytes: int
+    transaction_timeout_ms: int
+    failures: Failures = field(default_factory=Failures)
+
+    @property
+    def mode(self) -> Mode:
+        return self.names.mode

@@ -1,0 +1,78 @@
+"""The ledger: one entry per committed transaction, written inside it, and the one truth about what was done."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """The first entry of a ledger partition: where the pipeline began, and the ids of the topics it speaks of."""
+
+    pipeline: str
+    partition: int
+    start: int
+    topic_ids: dict[str, str]
+    generation: int = 1
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": "genesis", **asdict(self)})
+
+
+@dataclass(frozen=True)
+class SinkPart:
+    """What one transaction wrote to one partition of one topic. The digest is a sum modulo 2^64."""
+
+    topic: str
+    partition: int
+    count: int
+    first: int
+    last: int
+    digest: int
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One committed transaction: the source range it covers and all it wrote."""
+
+    pipeline: str
+    topic: str
+    partition: int
+    start: int
+    next: int
+    records_in: int
+    records_out: int
+    skipped: int
+    dead: int
+    dropped: int | None
+    sinks: tuple[SinkPart, ...]
+    run: str
+    run_attempt: int
+    task_attempt: int
+    code_version: str
+    began_ms: int
+    ended_ms: int
+    mode: str = "exactly_once"
+    bytes_out: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": "entry", **asdict(self)})
+
+
+def dump(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def load(value: bytes) -> Genesis | LedgerEntry:
+    """The inverse of `to_json`. A version we do not know is refused: guessing would be a second truth."""
+    content = json.loads(value)
+    version, kind = content.pop("v"), content.pop("kind")
+    if version != VERSION:
+        raise ValueError(f"ledger version {version} is not known here; this is version {VERSION}")
+    if kind == "genesis":
+        return Genesis(**content)
+    sinks = tuple(SinkPart(**part) for part in content.pop("sinks"))
+    return LedgerEntry(**content, sinks=sinks)

@@ -1,0 +1,50 @@
+"""The names that a pipeline leaves on a cluster: a public contract, see docs/contract.md."""
+
+import re
+from dataclasses import dataclass
+
+from eos_assets.exactly_once.modes import Mode
+
+
+@dataclass(frozen=True)
+class Names:
+    """All names of one pipeline in one delivery mode. A weaker mode has its own, so it never spoils the real ones."""
+
+    pipeline: str
+    source: str
+    default_sink: str
+    mode: Mode = Mode.EXACTLY_ONCE
+
+    @property
+    def group(self) -> str:
+        return f"eos/{self.pipeline}{self._weaker('/')}"
+
+    def transactional_id(self, partition: int) -> str:
+        """Never a run id, an attempt or a host in it: the id must outlive them to fence them."""
+        return f"eos/{self.pipeline}/{self.source}/{partition}"
+
+    @property
+    def ledger(self) -> str:
+        return f"eos.{self.pipeline}{self._weaker('.')}.ledger"
+
+    @property
+    def provenance(self) -> str:
+        return f"eos.{self.pipeline}{self._weaker('.')}.provenance"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"{self.sink(self.default_sink)}-dead-letters"
+
+    def sink(self, topic: str) -> str:
+        return f"{topic}{self._weaker('.')}"
+
+    def _weaker(self, separator: str) -> str:
+        return "" if self.mode is Mode.EXACTLY_ONCE else f"{separator}{self.mode}"
+
+
+def parse_transactional_id(text: str) -> tuple[str, str, int]:
+    """The inverse of `Names.transactional_id`: pipeline, source topic, partition."""
+    match = re.fullmatch(r"eos/([^/]+)/([^/]+)/(\d+)", text)
+    if match is None:
+        raise ValueError(f"{text} is no transactional id of ours")
+    return match.group(1), match.group(2), int(match.group(3))

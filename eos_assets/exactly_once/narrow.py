@@ -1,0 +1,77 @@
+"""Whether a plan keeps each source partition whole and in order; if not, its rows are brought back."""
+
+import contextlib
+import io
+import re
+from typing import TYPE_CHECKING
+
+from eos_assets.errors import EosError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SOURCE = "Scan KafkaRelation"
+
+#: Nodes through which one Spark partition stays one Kafka partition, in order. Anything else, known or not, does not.
+NARROW = {
+    "AdaptiveSparkPlan",
+    "ArrowEvalPython",
+    "BatchEvalPython",
+    "BroadcastHashJoin",
+    "BroadcastNestedLoopJoin",
+    "Filter",
+    "Generate",
+    "InputAdapter",
+    "MapInArrow",
+    "MapInPandas",
+    "PythonMapInArrow",
+    "Project",
+    "WholeStageCodegen",
+    SOURCE,
+}
+
+#: Nodes whose result depends on which records happen to be in the range: no repartitioning makes them exact.
+REFUSED = {"CollectLimit", "GlobalLimit", "LocalLimit", "TakeOrderedAndProject", "Sample"}
+
+
+def nodes_above_source(explained: str) -> list[list[str]]:
+    """For each scan of the source, the nodes from the root of the physical plan down to it."""
+    paths, stack = [], []  # type: ignore[var-annotated]
+    for line in explained.splitlines():
+        match = re.match(r"^([\s:]*(?:[+:]- )?)(?:\*\(\d+\) )?(Scan \w+|\w+)", line)
+        if match is None or line.startswith("=="):
+            continue
+        depth, name = len(match.group(1)), match.group(2)
+        while stack and stack[-1][0] >= depth:
+            stack.pop()
+        stack.append((depth, name))
+        if name == SOURCE:
+            paths.append([node for _, node in stack])
+    return paths
+
+
+def physical_plan(df: "DataFrame") -> str:
+    """The explain text: the one view of the plan that classic and Connect sessions share."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        df.explain()
+    return text.getvalue()
+
+
+def kept_whole(rows: "DataFrame", pipeline: str, partitions: int) -> "DataFrame":
+    """The rows with each source partition whole and in order, brought back from a shuffle where there was one."""
+    explained = physical_plan(rows)
+    names = set(re.findall(r"\w+", explained))
+    for node in REFUSED & names:
+        if re.search(rf"^[\s:+\-*()\d]*{node}\b", explained, re.MULTILINE):
+            raise EosError(
+                f"The transform of {pipeline} uses {node}: its result depends on where a range is cut.",
+                "A transform is a function of one record: leave out limit() and sample().",
+            )
+    paths = nodes_above_source(explained)
+    if len(paths) == 1 and set(paths[0]) <= NARROW:
+        return rows
+    order = ["o_partition", "o_offset"]
+    order += ["sequence"] if "sequence" in rows.columns else []
+    order += [name for name in ("topic", "key", "value") if name in rows.columns]
+    return rows.repartition(max(1, partitions), "o_partition").sortWithinPartitions(*order)

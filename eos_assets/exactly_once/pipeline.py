@@ -1,0 +1,147 @@
+"""What a user writes: a function from DataFrame to DataFrame, and a declaration of its topics."""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.names import Names
+from eos_assets.kafka.topics import FOREVER, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Transform = Callable[["DataFrame"], "DataFrame"]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One declared pipeline. `transform` is the user's function, callable in a unit test."""
+
+    name: str
+    source: Topic
+    sinks: tuple[Topic, ...]
+    transform: Transform
+    code_version: str
+    drops: bool = False
+    deterministic: bool = True
+    shared_sink: bool = False
+    on_error: Literal["stop", "isolate"] = "stop"
+    max_isolated: int = 10
+    slice_records: int = 500_000
+    slice_bytes: int = 256 << 20
+    transaction_timeout_ms: int = 60_000
+    durability: Literal["dev", "production"] = "dev"
+    unique_by: str = "key"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
+            raise EosError(
+                f"{self.name!r} is no name for a pipeline.",
+                "Use small letters, digits and '_', as in a function's name.",
+            )
+        names = [self.source.name, *(sink.name for sink in self.sinks)]
+        if len(set(names)) < len(names):
+            raise EosError(
+                f"Pipeline {self.name} reads and writes one topic, or names a sink twice: {', '.join(names)}.",
+                "Give it a sink of its own: its own output would come back as input for ever.",
+            )
+        if self.slice_records < 1 or self.slice_bytes < 1:
+            raise EosError(
+                f"Pipeline {self.name} declares an empty slice.", "Let slice_records and slice_bytes be at least 1."
+            )
+
+    def names(self, mode: Mode = Mode.EXACTLY_ONCE) -> Names:
+        return Names(self.name, self.source.name, self.sinks[0].name, mode)
+
+    def own_topics(self, mode: Mode = Mode.EXACTLY_ONCE) -> list[Topic]:
+        """Sinks, dead letters, ledger and provenance, as they are to be created."""
+        names, partitions = self.names(mode), self.source.partitions
+        sinks = [
+            Topic(
+                names.sink(sink.name),
+                sink.partitions,
+                sink.replication,
+                sink.min_insync_replicas,
+                sink.retention_ms,
+                sink.compacted,
+                sink.max_message_bytes,
+            )
+            for sink in self.sinks
+        ]
+        replication = self.sinks[0].replication
+        return [
+            *sinks,
+            Topic(names.dead_letters, partitions, replication, max_message_bytes=self.source.max_message_bytes),
+            Topic(names.ledger, partitions, replication, retention_ms=FOREVER),
+            Topic(names.provenance, partitions, replication, retention_ms=self.sinks[0].retention_ms),
+        ]
+
+
+def pipeline(
+    *,
+    source: Topic,
+    sink: Topic | Sequence[Topic],
+    name: str | None = None,
+    drops: bool = False,
+    deterministic: bool = True,
+    shared_sink: bool = False,
+    on_error: Literal["stop", "isolate"] = "stop",
+    max_isolated: int = 10,
+    slice_records: int = 500_000,
+    slice_bytes: int = 256 << 20,
+    transaction_timeout_ms: int = 60_000,
+    durability: Literal["dev", "production"] = "dev",
+    unique_by: str = "key",
+) -> Callable[[Transform], Pipeline]:
+    """Declares a pipeline around a transform.
+
+    Args:
+        source: the topic it reads.
+        sink: the topic it writes; several may be given, and a row then says in `topic` where it goes.
+        name: default: the function's name.
+        drops: the transform leaves records out with a plain filter instead of saying `skip`.
+        deterministic: False if it looks things up elsewhere, so that running it again may give something else.
+        shared_sink: others write to the sink too.
+        on_error: whether a record that makes the transform raise stops its partition, or becomes a dead letter.
+        max_isolated: how many such records one run may set aside.
+        slice_records: about how many records go into one transaction.
+        slice_bytes: about how many bytes go into one transaction.
+        transaction_timeout_ms: after this long without a commit the broker aborts.
+        durability: "production" insists on replicated topics; "dev" is fine with one broker.
+        unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+    """
+
+    def declare(transform: Transform) -> Pipeline:
+        return Pipeline(
+            name=name or transform.__name__,
+            source=source,
+            sinks=(sink,) if isinstance(sink, Topic) else tuple(sink),
+            transform=transform,
+            code_version=code_version(transform),
+            drops=drops,
+            deterministic=deterministic,
+            shared_sink=shared_sink,
+            on_error=on_error,
+            max_isolated=max_isolated,
+            slice_records=slice_records,
+            slice_bytes=slice_bytes,
+            transaction_timeout_ms=transaction_timeout_ms,
+            durability=durability,
+            unique_by=unique_by,
+        )
+
+    return declare
+
+
+def code_version(transform: Transform) -> str:
+    """A digest of the transform's source text: it changes when the function's text does."""
+    try:
+        text = inspect.getsource(transform)
+    except (OSError, TypeError):
+        text = transform.__qualname__
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

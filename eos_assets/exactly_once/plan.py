@@ -1,0 +1,97 @@
+"""Positions and offsets in, the ranges that a run would write out. Reads only."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import high_watermarks, log_starts, stable_ends
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """How one source partition stands, and what a run would do about it."""
+
+    partition: int
+    position: int
+    log_start: int
+    stable_end: int
+    high_watermark: int
+    group_offset: int | None
+    tail: Genesis | LedgerEntry | None
+    genesis: Genesis | None
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.stable_end - self.position)
+
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(self.partition, self.position, self.end)
+
+    def slices(self, slice_records: int) -> int:
+        """About how many transactions the range takes."""
+        return -(-self.range.size // slice_records)
+
+
+def make_plan(
+    pipeline: Pipeline,
+    connection: Connection,
+    *,
+    mode: Mode = Mode.EXACTLY_ONCE,
+    partitions: Iterable[int] | None = None,
+    max_records: int | None = None,
+) -> list[PartitionPlan]:
+    """One row per source partition. The end is the last stable offset, never the high watermark: behind it somebody's
+    transaction is open, and what is skipped now would never be read."""
+    topic = pipeline.source.name
+    known = sorted(connection.partitions(topic))
+    chosen = known if partitions is None else sorted(set(partitions))
+    for partition in chosen:
+        if partition not in known:
+            raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
+    ends = stable_ends(connection, topic, chosen)
+    starts, highs = log_starts(connection, topic, chosen), high_watermarks(connection, topic, chosen)
+    reader = SourceReader(connection.config(), pipeline.names(mode))
+    try:
+        return [partition_plan(pipeline, reader, p, starts[p], ends[p], highs[p], mode, max_records) for p in chosen]
+    finally:
+        reader.close()
+
+
+def partition_plan(
+    pipeline: Pipeline,
+    reader: SourceReader,
+    partition: int,
+    log_start: int,
+    stable_end: int,
+    high_watermark: int,
+    mode: Mode,
+    max_records: int | None,
+) -> PartitionPlan:
+    tail = reader.ledger_tail(partition)
+    group = reader.group_offset(partition)
+    if mode is Mode.EXACTLY_ONCE:
+        position = log_start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
+    else:
+        position = log_start if group is None else group
+    if position < log_start:
+        raise EosError(
+            f"{pipeline.source.name}/{partition}: the offsets {position} to {log_start - 1} were deleted before they "
+            "were read: they are lost.",
+            f"If that is accepted, start a new generation of the pipeline at {log_start}; nothing was written.",
+        )
+    if position > stable_end:
+        raise EosError(
+            f"{pipeline.source.name}/{partition} ends at {stable_end}, but {position} is committed.",
+            "The topic is not the one that was read before; check its name and its topic id.",
+        )
+    end = stable_end if max_records is None else min(stable_end, position + max_records)
+    genesis = reader.genesis(partition) if tail is not None and mode is Mode.EXACTLY_ONCE else None
+    return PartitionPlan(partition, position, log_start, stable_end, high_watermark, group, tail, genesis, end)

@@ -1,0 +1,115 @@
+"""What must hold before a run: topics, ids, durability, group, timeouts. Refuses with the reason; writes nothing."""
+
+from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import PartitionPlan
+from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.offsets import log_starts, stable_ends
+from eos_assets.kafka.topics import await_visible
+
+
+def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict[str, int]:
+    """All topics are there; the ledger and the provenance grow with the source. Returns the sinks' partitions."""
+    existing = connection.metadata().topics
+    missing = [t.name for t in (pipeline.source, *pipeline.own_topics(mode)) if t.name not in existing]
+    if missing:
+        raise EosError(
+            f"Pipeline {pipeline.name} needs topics that do not exist: {', '.join(missing)}.",
+            f"Create them with `eos topics create --pipeline {pipeline.name}`"
+            + ("." if mode is Mode.EXACTLY_ONCE else f" --mode {mode}."),
+        )
+    names = pipeline.names(mode)
+    sources = len(existing[pipeline.source.name].partitions)
+    for topic in (names.ledger, names.provenance, names.dead_letters):
+        if len(existing[topic].partitions) < sources:
+            grow(connection, topic, sources)
+    if pipeline.durability == "production":
+        check_durability(pipeline, connection, mode)
+    return {names.sink(s.name): len(existing[names.sink(s.name)].partitions) for s in pipeline.sinks}
+
+
+def grow(connection: Connection, topic: str, partitions: int) -> None:
+    """Our own topics follow the source: partition p of the ledger belongs to partition p of the source."""
+    for future in connection.admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result()
+    await_visible({topic}, connection)
+
+
+def check_durability(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
+    topics = connection.metadata().topics
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in pipeline.own_topics(mode)]
+    for resource, future in connection.admin.describe_configs(resources).items():
+        replicas = min(len(p.replicas) for p in topics[resource.name].partitions.values())
+        in_sync = int(future.result()["min.insync.replicas"].value)
+        if replicas < 3 or in_sync < 2:
+            raise EosError(
+                f"{resource.name} has {replicas} replica(s) and min.insync.replicas={in_sync}: one broker's loss may "
+                "lose what was acknowledged.",
+                "Give it 3 replicas and min.insync.replicas=2, or declare durability='dev'.",
+            )
+
+
+def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans: list[PartitionPlan]) -> dict[str, str]:
+    """The topics are those that the ledger speaks of. Returns the ids for a new genesis."""
+    names = pipeline.names(mode)
+    topics = [pipeline.source.name, names.ledger, names.dead_letters, *(names.sink(s.name) for s in pipeline.sinks)]
+    ids = connection.topic_ids(topics)
+    if mode is not Mode.EXACTLY_ONCE:
+        return ids
+    for plan in plans:
+        genesis = plan.genesis
+        for topic, known in (genesis.topic_ids if genesis else {}).items():
+            if topic in ids and ids[topic] != known:
+                raise EosError(
+                    f"{topic} is not the topic that {pipeline.name} began with: it was deleted and created again "
+                    f"(id {known} then, {ids[topic]} now).",
+                    "A new topic starts at offset 0 again, so going on could double or lose records. Restore the old "
+                    f"topic, or begin anew: delete {names.ledger}, {names.provenance} and the sink, then create them.",
+                )
+    fresh = [plan.partition for plan in plans if plan.genesis is None]
+    check_empty(names.provenance, fresh, connection, "The ledger is empty, but its provenance topic is not")
+    if len(fresh) == len(plans) == len(connection.partitions(pipeline.source.name)) and not pipeline.shared_sink:
+        for sink in pipeline.sinks:
+            topic = names.sink(sink.name)
+            check_empty(topic, connection.partitions(topic), connection, "The ledger is empty, but the sink is not")
+    return ids
+
+
+def check_empty(topic: str, partitions: list[int], connection: Connection, why: str) -> None:
+    ends, starts = stable_ends(connection, topic, partitions), log_starts(connection, topic, partitions)
+    for partition in partitions:
+        if ends[partition] > starts[partition]:
+            raise EosError(
+                f"{why}: {topic}/{partition} holds the offsets {starts[partition]} to {ends[partition] - 1}.",
+                "Declare shared_sink=True if others write there too; else the ledger was lost, and going on would "
+                "write everything a second time: restore it, or begin with a new sink.",
+            )
+
+
+def check_group(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
+    """Nobody else may be a member of the pipeline's group: its commits would move our offsets."""
+    group = pipeline.names(mode).group
+    described = ask(lambda: connection.admin.describe_consumer_groups([group])[group].result())
+    if described.members:
+        who = ", ".join(f"{m.client_id} at {m.host}" for m in described.members)
+        raise EosError(
+            f"The consumer group {group} has {len(described.members)} active member(s): {who}.",
+            f"Stop them: the group belongs to the pipeline {pipeline.name}. Readers of the source need another group.",
+        )
+
+
+def check_timeout(pipeline: Pipeline, connection: Connection) -> None:
+    """The broker must allow the transaction timeout; its maximum is 15 minutes unless configured."""
+    broker = str(next(iter(connection.metadata().brokers)))
+    resource = ConfigResource(ResourceType.BROKER, broker)
+    config = connection.admin.describe_configs([resource])[resource].result()
+    allowed = int(config["transaction.max.timeout.ms"].value)
+    if pipeline.transaction_timeout_ms > allowed:
+        raise EosError(
+            f"Pipeline {pipeline.name} declares transaction_timeout_ms={pipeline.transaction_timeout_ms}, and the "
+            f"broker allows {allowed} (transaction.max.timeout.ms).",
+            "Declare a shorter timeout and smaller slices.",
+        )

@@ -1,0 +1,241 @@
+"""A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once import isolation
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.narrow import kept_whole
+from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import PartitionPlan, make_plan
+from eos_assets.exactly_once.preflight import check_genesis, check_group, check_timeout, check_topics
+from eos_assets.exactly_once.shape import check_shape, travelling
+from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.writer import closing_task, writing_task
+from eos_assets.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: How often a fenced run looks whether the newer one has finished its work.
+POLL_SECONDS = 0.5
+
+
+@dataclass
+class RunOptions:
+    """What a user may choose for one run."""
+
+    mode: Mode = Mode.EXACTLY_ONCE
+    partitions: Iterable[int] | None = None
+    max_records: int | None = None
+    max_attempts: int = 20
+    failures: Failures = field(default_factory=Failures)
+    say: Callable[[str], None] = lambda _: None
+
+
+@dataclass
+class RunReport:
+    """What a run did: the outcomes of all its attempts, and whether it reached the planned ends."""
+
+    run: str
+    pipeline: str
+    mode: Mode
+    outcomes: list[Outcome] = field(default_factory=list)
+    attempts: int = 0
+    failures: list[str] = field(default_factory=list)
+    complete: bool = False
+    seconds: float = 0.0
+
+    def summary(self) -> list[Outcome]:
+        """One row per partition, over all attempts."""
+        return [self._merged(p) for p in sorted({o.partition for o in self.outcomes})]
+
+    def _merged(self, partition: int) -> Outcome:
+        rows = [o for o in self.outcomes if o.partition == partition]
+        wrote = [o for o in rows if o.transactions]
+        last = rows[-1]
+        return Outcome(
+            partition=partition,
+            outcome="committed" if wrote and last.outcome == "already_done" else last.outcome,
+            start=min((o.start for o in wrote), default=last.start),
+            next=last.next,
+            records_in=sum(o.records_in for o in rows),
+            records_out=sum(o.records_out for o in rows),
+            skipped=sum(o.skipped for o in rows),
+            dead=sum(o.dead for o in rows),
+            transactions=sum(o.transactions for o in rows),
+            bytes_out=sum(o.bytes_out for o in rows),
+            commit_ms=sum(o.commit_ms for o in rows),
+            task_attempt=max(o.task_attempt for o in rows),
+            reason=last.reason,
+        )
+
+
+def run_pipeline(
+    pipeline: Pipeline, spark: "SparkSession", connection: Connection, options: RunOptions | None = None
+) -> RunReport:
+    """Brings every chosen partition to the last stable offset of the moment the run began."""
+    return Run(pipeline, spark, connection, options or RunOptions()).execute()
+
+
+class Run:
+    """One run of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession", connection: Connection, options: RunOptions) -> None:
+        self.pipeline = pipeline
+        self.spark = spark
+        self.connection = connection
+        self.options = options
+        self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
+
+    def execute(self) -> RunReport:
+        begun = time.monotonic()
+        self.preflight()
+        goal = {plan.partition: plan.end for plan in self.plan()}
+        isolated = 0
+        while True:
+            plans = [p for p in self.plan() if p.position < goal[p.partition]]
+            if not plans:
+                self.report.complete = True
+                break
+            if self.report.attempts == self.options.max_attempts:
+                break
+            self.report.attempts += 1
+            ranges = [OffsetRange(p.partition, p.position, goal[p.partition]) for p in plans]
+            try:
+                outcomes = self.attempt(plans, ranges)
+            except EosError:
+                raise
+            except Exception as failure:
+                self.report.failures.append(brief(failure))
+                self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
+                if self.pipeline.on_error == "isolate" and not injected(failure):
+                    isolated += self.isolate(plans, ranges, isolated)
+                continue
+            self.report.outcomes += outcomes
+            if any(o.outcome in ("refused", "failed") for o in outcomes):
+                break
+            if any(o.outcome == "fenced" for o in outcomes):
+                self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
+        self.report.seconds = time.monotonic() - begun
+        return self.report
+
+    def preflight(self) -> None:
+        """Refuses what could not be kept exactly once, before anything runs."""
+        if self.spark.conf.get("spark.speculation", "false") == "true":
+            raise EosError(
+                "Speculation is switched on in this Spark: two copies of a task would fence each other.",
+                "Set spark.speculation to false.",
+            )
+        self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
+        check_timeout(self.pipeline, self.connection)
+        check_group(self.pipeline, self.connection, self.options.mode)
+        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, self.plan())
+
+    def plan(self) -> list[PartitionPlan]:
+        return make_plan(
+            self.pipeline,
+            self.connection,
+            mode=self.options.mode,
+            partitions=self.options.partitions,
+            max_records=self.options.max_records,
+        )
+
+    def job(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Job:
+        return Job(
+            names=self.pipeline.names(self.options.mode),
+            kafka=self.connection.config(),
+            ranges={r.partition: r for r in ranges},
+            geneses={p.partition: p.position for p in plans if p.tail is None},
+            topic_ids=self.topic_ids,
+            sink_partitions=self.sink_partitions,
+            default_topic=self.pipeline.sinks[0].name,
+            run=self.report.run,
+            run_attempt=self.report.attempts,
+            code_version=self.pipeline.code_version,
+            total=not self.pipeline.drops,
+            slice_records=self.pipeline.slice_records,
+            slice_bytes=self.pipeline.slice_bytes,
+            transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
+            failures=self.options.failures,
+        )
+
+    def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:
+        """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
+        job = self.job(plans, ranges)
+        rows = self.transformed(ranges)
+        outcomes = self.collect(kept_whole(travelling(rows), self.pipeline.name, len(ranges)), writing_task(job))
+        silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
+        if silent:
+            frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
+            outcomes += self.collect(frame, closing_task(job))
+        return outcomes
+
+    def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
+        source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
+        result = self.pipeline.transform(source)
+        check_shape(result, self.pipeline.name)
+        return result
+
+    @staticmethod
+    def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
+        return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
+
+    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], before: int) -> int:
+        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many."""
+        found = 0
+        for planned in ranges:
+            poison = isolation.first_poison(self.transformed, planned)
+            if poison is None:
+                continue
+            offset, reason = poison
+            if before + found >= self.pipeline.max_isolated:
+                raise EosError(
+                    f"{self.pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, "
+                    f"and {self.pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
+                    "Mend the transform, or let it return an `error` for such records.",
+                )
+            self.report.outcomes += self.set_aside(plans, planned, offset, reason)
+            found += 1
+        return found
+
+    def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
+        """Everything before the record as usual, then the record itself as a dead letter, in order."""
+        outcomes = []
+        if offset > planned.start:
+            outcomes += self.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+        alone = OffsetRange(planned.partition, offset, offset + 1)
+        source = records(self.spark, self.connection, self.pipeline.source.name, [alone])
+        rows = isolation.dead_letter(source, reason)
+        return outcomes + self.collect(travelling(rows), writing_task(self.job(plans, [alone])))
+
+    def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
+        """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""
+        patience = self.pipeline.transaction_timeout_ms / 1000
+        positions: dict[int, int] = {}
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            now = {p.partition: p.position for p in self.plan() if p.partition in fenced}
+            if all(now[p] >= goal[p] for p in fenced):
+                return
+            if now != positions:
+                positions, deadline = now, time.monotonic() + patience
+            time.sleep(POLL_SECONDS)
+
+
+def brief(failure: Exception) -> str:
+    """The last line of a Python error inside a Spark error, which is what happened."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    told = [line for line in lines if ": " in line and not line.startswith(("File", "at ", "org.", "JVM"))]
+    return (told[-1] if told else lines[0] if lines else repr(failure))[:500]
+
+
+def injected(failure: Exception) -> bool:
+    return "InjectedFailure" in str(failure)

@@ -1,0 +1,83 @@
+"""The transform's result: checked before anything runs, and cut down to the columns that must travel to the worker."""
+
+from typing import TYPE_CHECKING
+
+from eos_assets.errors import EosError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HEADERS = "array<struct<key:string,value:binary>>"
+#: Column → the types it may have, as Spark names them, and the type it gets.
+COLUMNS = {
+    "value": ({"binary", "string"}, "binary"),
+    "key": ({"binary", "string"}, "binary"),
+    "headers": ({HEADERS}, HEADERS),
+    "timestamp": ({"timestamp"}, "timestamp"),
+    "topic": ({"string"}, "string"),
+    "partition": ({"int", "bigint", "smallint", "tinyint"}, "bigint"),
+    "sequence": ({"int", "bigint", "smallint", "tinyint"}, "bigint"),
+    "error": ({"string"}, "string"),
+    "skip": ({"boolean"}, "boolean"),
+}
+ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
+
+
+def check_shape(result: "DataFrame", pipeline: str) -> None:
+    """A clear error for a result that cannot be written, before anything runs."""
+    found = {field.name: field.dataType.simpleString() for field in result.schema.fields}
+    origin = ",".join(f"{name}:{kind}" for name, kind in ORIGIN.items())
+    if found.get("origin") != f"struct<{origin}>":
+        raise EosError(
+            f"The result of {pipeline} has no column `origin`{', or a changed one' * ('origin' in found)}.",
+            "Keep it: select it along (`records.select(…, 'origin')`); it says which source record a row came from.",
+        )
+    if "value" not in found:
+        raise EosError(f"The result of {pipeline} has no column `value`.", "Name what is to be written `value`.")
+    for name, kind in found.items():
+        if name == "origin":
+            continue
+        if name not in COLUMNS:
+            raise EosError(
+                f"The result of {pipeline} has a column `{name}`, which means nothing here.",
+                f"Drop it; a result may have {', '.join([*COLUMNS, 'origin'])}.",
+            )
+        if kind not in COLUMNS[name][0]:
+            raise EosError(
+                f"Column `{name}` in the result of {pipeline} is {kind}.",
+                f"Make it {' or '.join(sorted(COLUMNS[name][0]))}.",
+            )
+
+
+def travelling(result: "DataFrame") -> "DataFrame":
+    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most."""
+    from pyspark.sql import functions as f
+
+    present = set(result.columns)
+    written = result
+    if "key" not in present:
+        written = written.withColumn("key", f.lit(None).cast("binary"))
+    columns: list[Column] = [
+        f.col("origin.partition").alias("o_partition"),
+        f.col("origin.offset").alias("o_offset"),
+        f.col("origin.ordinal").alias("o_ordinal"),
+        f.col("key").cast("binary").alias("key"),
+        f.col("value").cast("binary").alias("value"),
+        digest(with_headers="headers" in present).alias("digest"),
+    ]
+    for name in ("headers", "topic", "partition", "sequence", "error", "skip"):
+        if name in present:
+            columns.append(f.col(name).cast(COLUMNS[name][1]).alias(name))
+    if "timestamp" in present:
+        columns.append(f.unix_millis("timestamp").alias("timestamp"))
+    return written.select(*columns)
+
+
+def digest(*, with_headers: bool) -> "Column":
+    """The digest of a record as it stands in its partition: key and value, with nulls told from empty ones, and the
+    headers if the pipeline writes any. The place of a record needs no hashing: sums are kept per place."""
+    from pyspark.sql import functions as f
+
+    key, value = f.col("key").cast("binary"), f.col("value").cast("binary")
+    columns = [key, key.isNull(), value, value.isNull()]
+    return f.xxhash64(*columns, f.col("headers")) if with_headers else f.xxhash64(*columns)

@@ -1,0 +1,59 @@
+"""The source as the transform sees it: exact offset ranges in, `records` with their origin out."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: 500 records a poll, the client's default, halves the speed of the read.
+READER = {
+    "failOnDataLoss": "true",
+    "includeHeaders": "true",
+    "kafka.isolation.level": "read_committed",
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+}
+
+#: The lower bits of `monotonically_increasing_id`: they count the rows of one Spark partition.
+COUNTING_BITS = (1 << 33) - 1
+
+
+def read_ranges(
+    spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
+) -> "DataFrame":
+    """The visible records of exactly these ranges. One Spark partition is one Kafka partition."""
+    chosen = [r for r in ranges if r.size]
+    starts = {str(r.partition): r.start for r in chosen}
+    ends = {str(r.partition): r.end for r in chosen}
+    return (
+        spark.read.format("kafka")
+        .option("assign", json.dumps({topic: [r.partition for r in chosen]}))
+        .option("startingOffsets", json.dumps({topic: starts}))
+        .option("endingOffsets", json.dumps({topic: ends}))
+        .options(**{**spark_options(connection), **READER, **options})
+        .load()
+    )
+
+
+def records(
+    spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
+) -> "DataFrame":
+    """What a transform gets: key, value, headers, timestamp and origin."""
+    from pyspark.sql import functions as f
+
+    ordinal = f.monotonically_increasing_id().bitwiseAND(f.lit(COUNTING_BITS))
+    origin = f.struct("partition", "offset", ordinal.alias("ordinal")).alias("origin")
+    return read_ranges(spark, connection, topic, ranges, **options).select(
+        "key", "value", "headers", "timestamp", origin
+    )
+
+
+def spark_options(connection: Connection) -> dict[str, str]:
+    """The connection in the words of the Java client."""
+    return {"kafka.bootstrap.servers": connection.bootstrap_servers}

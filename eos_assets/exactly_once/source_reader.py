@@ -1,0 +1,95 @@
+"""One read_committed consumer of an attempt: ledger, group offset, and single source records."""
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from eos_assets.exactly_once import ledger
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
+from eos_assets.exactly_once.names import Names
+from eos_assets.kafka.connection import ask
+from eos_assets.kafka.tail import last_record, records
+
+PATIENCE_SECONDS = 30
+
+
+class SourceReader:
+    """Reads what is committed. It is assigned partitions, joins no group and commits nothing."""
+
+    def __init__(self, kafka: dict[str, Any], names: Names) -> None:
+        self.names = names
+        self.consumer = Consumer(
+            {
+                **kafka,
+                "group.id": names.group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
+        """The last committed entry of a ledger partition. With this isolation the high watermark is the last
+        stable offset, and after `init_transactions` nothing of our own is open before it."""
+        at = TopicPartition(self.names.ledger, partition)
+        _, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        message = last_record(self.consumer, self.names.ledger, partition, end)
+        value = message.value() if message else None
+        return ledger.load(value) if value is not None else None
+
+    def genesis(self, partition: int) -> Genesis | None:
+        """The first entry of a ledger partition, which must be its genesis."""
+        at = TopicPartition(self.names.ledger, partition)
+        low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        found = records(self.consumer, self.names.ledger, partition, low, end, limit=1)
+        value = found[0].value() if found else None
+        first = ledger.load(value) if value is not None else None
+        return first if isinstance(first, Genesis) else None
+
+    def group_offset(self, partition: int) -> int | None:
+        """The stable group offset. A read_committed consumer waits while a transaction over it is open."""
+        at = TopicPartition(self.names.source, partition)
+        answer = ask(lambda: self.consumer.committed([at], timeout=PATIENCE_SECONDS))[0]
+        if answer.error:
+            raise KafkaException(answer.error)
+        return answer.offset if answer.offset >= 0 else None
+
+    def first_visible(self, partition: int, start: int, end: int) -> int | None:
+        """The offset of the first visible record in [start, end), or None if there are only markers and the like."""
+        if start >= end:
+            return None
+        found = records(self.consumer, self.names.source, partition, start, end, limit=1)
+        return found[0].offset() if found else None
+
+    def fetch(self, partition: int, offsets: list[int]) -> dict[int, Message]:
+        """The source records at these offsets, which rise: read forward where they lie close, else sought."""
+        wanted, found = set(offsets), {}
+        position = -1
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for offset in offsets:
+            if offset in found:
+                continue
+            if not position <= offset < position + 1000:
+                self.consumer.assign([TopicPartition(self.names.source, partition, offset)])
+            while offset not in found:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"offset {offset} of {self.names.source}/{partition} could not be read again")
+                message = self.consumer.poll(0.2)
+                if message is None or message.error():
+                    continue
+                deadline = time.monotonic() + PATIENCE_SECONDS
+                at = message.offset()
+                assert at is not None
+                position = at + 1
+                if at in wanted:
+                    found[at] = message
+                elif at > offset:
+                    raise LookupError(f"offset {offset} of {self.names.source}/{partition} is no longer there")
+        return found

@@ -1,0 +1,155 @@
+"""The protocol of one transaction, for one source partition and slice.
+
+    Step 1. New producer with the transactional id of the partition.
+    Step 2. `init_transactions`: fences every older attempt and resolves what it left open.
+    Step 3. Read the last committed ledger entry and the stable group offset. The ledger decides.
+    Step 4. Compare with the plan: go on, already done, stale, or refuse.
+    Step 5. Begin at the first record; produce outputs and dead letters; take their offsets from the delivery
+            reports; produce the provenance map and the ledger entry; send the source offset; commit.
+    Step 6. Prove it: the stable group offset must be at least the new one.
+
+`docs/exactly-once.md` has the same steps, with what happens to the data if we die at each of them.
+"""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Producer, TopicPartition
+
+from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
+from eos_assets.exactly_once.resume import Decision, decide
+from eos_assets.exactly_once.slice import Slice
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
+
+QUEUE_KBYTES = 64 << 10
+INIT_SECONDS = 60.0
+
+
+class Transaction:
+    """One transaction from `open` to `commit`, `abort` or `close`. It is used once: each one gets a fresh producer,
+    because without transaction protocol v2 a delayed end of an older transaction could hit a later one of the
+    same epoch, and a new `init_transactions` bumps the epoch."""
+
+    def __init__(self, job: Job, planned: OffsetRange, reader: SourceReader, task_attempt: int) -> None:
+        self.job = job
+        self.planned = planned
+        self.reader = reader
+        self.task_attempt = task_attempt
+        self.patience = job.transaction_timeout_ms / 1000
+        self.new_ledger = False
+        self.began_at = 0.0
+
+    def open(self) -> Decision:
+        """Steps 1 to 4."""
+        partition = self.planned.partition
+        self.reach("before_init")
+        # Step 1.
+        self.producer = Producer(
+            {
+                **self.job.kafka,
+                "transactional.id": self.job.names.transactional_id(partition),
+                "transaction.timeout.ms": self.job.transaction_timeout_ms,
+                "message.timeout.ms": self.job.transaction_timeout_ms,
+                "queue.buffering.max.kbytes": QUEUE_KBYTES,
+                "queue.buffering.max.messages": 200_000,
+                "batch.num.messages": 100_000,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "message.max.bytes": 64 << 20,  # the broker's and the topic's limits decide
+            }
+        )
+        # A connection that is not up yet makes init_transactions wait for a timer of half a second.
+        self.producer.list_topics(self.job.names.ledger, timeout=INIT_SECONDS)
+        self.producer.poll(0.01)
+        # Step 2.
+        with watchdog(2 * INIT_SECONDS, "init_transactions"):
+            step(lambda: self.producer.init_transactions(INIT_SECONDS), "init_transactions", INIT_SECONDS)
+        self.reach("after_init")
+        # Step 3.
+        tail = self.reader.ledger_tail(partition)
+        group = self.reader.group_offset(partition)
+        self.new_ledger = tail is None
+        committed = None if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
+        # Step 4.
+        return decide(
+            ledger=committed,
+            group=group,
+            genesis=self.job.geneses.get(partition, self.planned.start),
+            start=self.planned.start,
+            end=self.planned.end,
+        )
+
+    def begin(self) -> None:
+        """The first part of step 5, at the first record to write and not before."""
+        if not self.began_at:
+            self.producer.begin_transaction()
+            self.began_at = time.monotonic()
+
+    def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
+        """The rest of step 5, and step 6."""
+        self.begin()
+        partition, names = self.planned.partition, self.job.names
+        self.flush()
+        if self.new_ledger:
+            genesis = Genesis(names.pipeline, partition, written.start, self.job.topic_ids)
+            self.produce_own(names.ledger, b"genesis", genesis.to_json())
+        for provenance in written.provenance():
+            for value in provenance.messages():
+                self.produce_own(names.provenance, b"%d" % written.start, value)
+        entry = written.entry(next_offset, self.task_attempt)
+        self.produce_own(names.ledger, b"%d" % written.start, entry.to_json())
+        self.flush()
+        self.reach("after_offsets")
+        end = TopicPartition(names.source, partition, next_offset)
+        with watchdog(2 * self.patience + 10, "the end of the transaction"):
+            group = self.reader.consumer.consumer_group_metadata()
+            step(
+                lambda: self.producer.send_offsets_to_transaction([end], group, self.patience),
+                "send_offsets_to_transaction",
+                self.patience,
+            )
+            self.reach("before_commit")
+            self.job.failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
+            step(lambda: self.producer.commit_transaction(self.patience), "commit_transaction", self.patience)
+        self.reach("after_commit")
+        # Step 6.
+        proven = self.reader.group_offset(partition)
+        if proven is None or proven < next_offset:
+            raise Fatal(f"committed {next_offset} of partition {partition}, but the stable group offset is {proven}")
+        return entry
+
+    def produce_own(self, topic: str, key: bytes, value: bytes) -> None:
+        self.producer.produce(topic, key=key, value=value, partition=self.planned.partition)
+
+    def flush(self) -> None:
+        """Waits for every delivery report; what is not acknowledged in time aborts the attempt."""
+        deadline = time.monotonic() + self.patience
+        while self.producer.flush(1.0):
+            if time.monotonic() > deadline:
+                raise Fatal(f"{len(self.producer)} records were not acknowledged within {self.patience:.0f} s")
+
+    def abandon(self, failure: BaseException) -> None:
+        """After a failure: an abortable transaction is aborted, a fenced or broken producer is only closed. What is
+        left open is aborted by the next `init_transactions`, or by the broker after the transaction timeout."""
+        if not self.began_at or isinstance(failure, Fenced | Fatal):
+            return
+        with watchdog(self.patience + 10, "abort_transaction"):
+            attempt(lambda: step(lambda: self.producer.abort_transaction(10), "abort_transaction", 10))
+
+    def timed_out(self) -> bool:
+        """Whether the broker may have aborted us for being slow: the error is the same as for being fenced, only
+        the clock tells them apart."""
+        return bool(self.began_at) and time.monotonic() - self.began_at > self.patience
+
+    def reach(self, failpoint: str) -> None:
+        self.job.failures.reach(failpoint, self.planned.partition, self.job.run_attempt, self.task_attempt)
+
+
+def attempt(call: Callable[[], object]) -> None:
+    """Best effort: if it fails, the next attempt does it."""
+    try:
+        call()
+    except (Abortable, Fatal, Fenced):
+        return

@@ -1,0 +1,86 @@
+"""The two weaker deliveries, with the same interface as `Transaction`. They exist to be compared with it."""
+
+from confluent_kafka import Producer, TopicPartition
+
+from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.resume import Decision, GoOn, decide
+from eos_assets.exactly_once.slice import Slice
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.verdicts import Fatal
+
+FLUSH_SECONDS = 60
+
+
+class Untransacted:
+    """An idempotent producer and plain offset commits. Nothing makes outputs and offsets one."""
+
+    def __init__(self, job: Job, planned: OffsetRange, reader: SourceReader, task_attempt: int) -> None:
+        self.job = job
+        self.planned = planned
+        self.reader = reader
+        self.task_attempt = task_attempt
+
+    def open(self) -> Decision:
+        self.reach("before_init")
+        self.producer = Producer(
+            {
+                **self.job.kafka,
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 200_000,
+                "batch.num.messages": 100_000,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "message.max.bytes": 64 << 20,
+            }
+        )
+        self.reach("after_init")
+        group = self.reader.group_offset(self.planned.partition)
+        genesis = self.job.geneses.get(self.planned.partition, self.planned.start)
+        decision = decide(ledger=group, group=group, genesis=genesis, start=self.planned.start, end=self.planned.end)
+        if self.job.mode is Mode.AT_MOST_ONCE and isinstance(decision, GoOn):
+            self.commit_offset(self.planned.end)  # before anything is produced: a crash from here on loses records
+        return decision
+
+    def begin(self) -> None:
+        """Nothing begins: what is produced is visible at once."""
+
+    def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
+        partition, names = self.planned.partition, self.job.names
+        failures = self.job.failures
+        if self.job.mode is Mode.AT_MOST_ONCE:
+            self.reach("before_commit")
+            failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
+        self.flush()
+        for provenance in written.provenance():
+            for value in provenance.messages():
+                self.producer.produce(names.provenance, key=b"%d" % written.start, value=value, partition=partition)
+        entry = written.entry(next_offset, self.task_attempt)
+        self.producer.produce(names.ledger, key=b"%d" % written.start, value=entry.to_json(), partition=partition)
+        self.flush()
+        if self.job.mode is Mode.AT_LEAST_ONCE:
+            self.reach("after_offsets")
+            self.reach("before_commit")
+            failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
+            self.commit_offset(next_offset)  # after everything is produced: a crash before it doubles records
+        self.reach("after_commit")
+        return entry
+
+    def commit_offset(self, offset: int) -> None:
+        at = TopicPartition(self.job.names.source, self.planned.partition, offset)
+        self.reader.consumer.commit(offsets=[at], asynchronous=False)
+
+    def flush(self) -> None:
+        if self.producer.flush(FLUSH_SECONDS):
+            raise Fatal(f"{len(self.producer)} records were not acknowledged within {FLUSH_SECONDS} s")
+
+    def abandon(self, failure: BaseException) -> None:
+        """What waits in the queue is thrown away; what was sent stays: nothing can take it back."""
+        self.producer.purge()
+
+    def timed_out(self) -> bool:
+        return False
+
+    def reach(self, failpoint: str) -> None:
+        self.job.failures.reach(failpoint, self.planned.partition, self.job.run_attempt, self.task_attempt)

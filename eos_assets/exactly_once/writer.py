@@ -1,0 +1,234 @@
+"""One source partition in one task: rows in, committed transactions out, and an outcome that says what became of it."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaException
+
+from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.outcome import Outcome, record_batch
+from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
+from eos_assets.exactly_once.slice import Hopeless, Slice
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.transaction import Transaction
+from eos_assets.exactly_once.verdicts import Fenced, verdict
+from eos_assets.exactly_once.weaker import Untransacted
+
+#: Rows of one origin that may be held back until the next origin shows that it is complete.
+HELD_ROWS = 50_000
+
+
+class PartitionWriter:
+    """Writes one source partition, a slice at a time. The rows come in the order of their origins."""
+
+    def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
+        self.job = job
+        self.planned = planned
+        self.task_attempt = task_attempt
+        self.reader = SourceReader(job.kafka, job.names)
+        self.entries: list[LedgerEntry] = []
+        self.commit_seconds = 0.0
+        self.position = planned.start
+        self.last_offset = planned.start - 1
+        self.next_ordinal = 0
+        self.jumped = 0
+        self.longest_wait = 0.0
+        self.held: pa.RecordBatch | None = None
+
+    def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
+        """Everything that a retry could heal is raised; everything else is an outcome."""
+        try:
+            return self.write(pieces)
+        except Fenced as fenced:
+            if self.transaction.timed_out():
+                timeout = self.job.transaction_timeout_ms
+                raise TimeoutError(
+                    f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer "
+                    f"than {timeout} ms (transaction_timeout_ms); nothing of it is visible, and it is tried again"
+                ) from fenced
+            return self.outcome("fenced", f"a newer attempt took over ({fenced})")
+        except Hopeless as hopeless:
+            self.transaction.abandon(hopeless)
+            return self.outcome("failed", str(hopeless))
+        except KafkaException as failure:
+            meaning = verdict(failure.args[0], f"partition {self.planned.partition}")
+            self.transaction.abandon(meaning)
+            raise meaning from failure
+        except BaseException as failure:
+            self.transaction.abandon(failure)
+            raise
+        finally:
+            self.reader.close()
+
+    def write(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
+        decision = self.open()
+        if not isinstance(decision, GoOn):
+            kind = "already_done" if isinstance(decision, AlreadyDone) else "stale"
+            kind = "refused" if isinstance(decision, Refused) else kind
+            self.position = decision.position
+            return self.outcome(kind, getattr(decision, "reason", ""))
+        waiting_since = time.monotonic()
+        for piece in pieces:
+            self.longest_wait = max(self.longest_wait, time.monotonic() - waiting_since)
+            fresh = self.fresh(piece)
+            if fresh.num_rows and self.produce(fresh) and self.due():
+                self.commit(self.slice.next)
+                self.reopen()
+            waiting_since = time.monotonic()
+        if self.held is not None:
+            self.slice_write(self.held)
+        self.check_tail()
+        self.commit(self.planned.end)
+        return self.outcome("committed")
+
+    def open(self) -> Decision:
+        """A new transaction, steps 1 to 4, and an empty slice behind the last commit."""
+        kind = Transaction if self.job.mode is Mode.EXACTLY_ONCE else Untransacted
+        self.transaction: Transaction | Untransacted = kind(self.job, self.planned, self.reader, self.task_attempt)
+        decision = self.transaction.open()
+        if isinstance(decision, GoOn):
+            self.position = decision.position
+            self.slice = Slice(self.job, self.planned.partition, self.position, self.transaction.producer)
+        return decision
+
+    def reopen(self) -> None:
+        """The next slice. Whoever moved the position in between is newer than we are."""
+        wanted = self.position
+        decision = self.open()
+        if not isinstance(decision, GoOn) or decision.position != wanted:
+            raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
+
+    def fresh(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows at or behind the position, after proving that none is missing or out of order before them."""
+        offsets, ordinals = rows["o_offset"].to_numpy(), rows["o_ordinal"].to_numpy()
+        steps = np.diff(offsets, prepend=self.last_offset)
+        if (steps < 0).any():
+            raise Hopeless(f"rows came out of order at source offset {offsets[np.argmax(steps < 0)]}")
+        jumps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
+        if jumps.any():
+            if self.job.total:
+                at = int(np.argmax(jumps != 0))
+                raise Hopeless(missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at])))
+            self.jumped += int(jumps.sum())
+        self.last_offset, self.next_ordinal = int(offsets[-1]), int(ordinals[-1]) + 1
+        return rows.slice(int(np.searchsorted(offsets, self.position)))
+
+    def produce(self, rows: pa.RecordBatch) -> bool:
+        """Produces all complete origins and holds the last one back. True if a cut here would tear none."""
+        if self.held is not None:
+            rows = pa.concat_batches([self.held, rows])
+        offsets = rows["o_offset"].to_numpy()
+        cut = int(np.searchsorted(offsets, offsets[-1]))
+        if cut == 0 and rows.num_rows > HELD_ROWS:  # one very wide origin: its rows cannot wait for its end
+            self.held = None
+            self.slice_write(rows)
+            return False
+        self.held = rows.slice(cut)
+        if cut:
+            self.slice_write(rows.slice(0, cut))
+        return cut > 0
+
+    def slice_write(self, rows: pa.RecordBatch) -> None:
+        self.transaction.begin()
+        self.slice.write(rows, self.reader)
+        self.transaction.reach("mid_produce")
+
+    def due(self) -> bool:
+        """Whether to commit now: the slice is full, or the wait for more might outlast the transaction."""
+        if self.slice.records_in >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes:
+            return True
+        open_for = time.time() - self.slice.began_ms / 1000
+        return open_for + self.longest_wait > self.job.transaction_timeout_ms / 2000
+
+    def check_tail(self) -> None:
+        """Nothing visible may lie between the last row and the end: the transform would have dropped it."""
+        if self.last_offset + 1 >= self.planned.end:
+            return
+        visible = self.reader.first_visible(self.planned.partition, self.last_offset + 1, self.planned.end)
+        if visible is None:
+            return
+        if self.job.total:
+            raise Hopeless(missing_rows(self.job, self.planned.partition, None, visible))
+        self.slice.dropped = None  # some, and nobody counted them
+
+    def commit(self, next_offset: int) -> None:
+        if self.slice.dropped is not None:
+            self.slice.dropped, self.jumped = self.jumped, 0
+        begun = time.monotonic()
+        self.entries.append(self.transaction.commit(self.slice, next_offset))
+        self.commit_seconds += time.monotonic() - begun
+        self.position = next_offset
+
+    def outcome(self, kind: str, reason: str = "") -> Outcome:
+        return Outcome(
+            partition=self.planned.partition,
+            outcome=kind,
+            start=self.entries[0].start if self.entries else self.position,
+            next=self.position,
+            records_in=sum(entry.records_in for entry in self.entries),
+            records_out=sum(entry.records_out for entry in self.entries),
+            skipped=sum(entry.skipped for entry in self.entries),
+            dead=sum(entry.dead for entry in self.entries),
+            transactions=len(self.entries),
+            bytes_out=sum(entry.bytes_out for entry in self.entries),
+            commit_ms=self.commit_seconds * 1000,
+            task_attempt=self.task_attempt,
+            reason=reason,
+        )
+
+
+def missing_rows(job: Job, partition: int, count: int | None, offset: int) -> str:
+    return (
+        f"the transform left out {'some' if count is None else count} record(s) of {job.names.source}/{partition} near "
+        f"offset {offset}, without an output, an error or skip = true. Return a row with skip = true for what is left "
+        "out on purpose, or declare drops=True; nothing of this slice was committed"
+    )
+
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def writing_task(job: Job) -> Task:
+    """The function that runs in the Spark tasks: rows in, one outcome per source partition out."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        attempt = task_attempt()
+        for partition, pieces in itertools.groupby(by_partition(batches), key=lambda piece: piece[0]):
+            writer = PartitionWriter(job, job.ranges[partition], attempt)
+            yield record_batch(writer.run(piece for _, piece in pieces))
+
+    return task
+
+
+def closing_task(job: Job) -> Task:
+    """Commits ranges in which there is nothing to write, through the same steps."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        attempt = task_attempt()
+        for batch in batches:
+            for partition in batch["partition"].to_pylist():
+                yield record_batch(PartitionWriter(job, job.ranges[partition], attempt).run([]))
+
+    return task
+
+
+def task_attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.attemptNumber() if context else 0
+
+
+def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Pieces of one source partition each, in order."""
+    for batch in batches:
+        partitions = batch["o_partition"].to_numpy()
+        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+        for low, high in itertools.pairwise(cuts):
+            if high > low:
+                yield int(partitions[low]), batch.slice(low, high - low)

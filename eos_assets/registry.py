@@ -1,0 +1,62 @@
+"""Finds the declared pipelines: in this project, in modules named by the user, and through entry points."""
+
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Iterable
+from types import ModuleType
+
+import eos_assets.pipelines
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.pipeline import Pipeline
+
+#: A user's package names its pipeline modules under this entry point group.
+ENTRY_POINTS = "eos_assets.pipelines"
+
+
+def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
+    """Every pipeline by its name. Two of one name would share a ledger and a group, so they are refused."""
+    found: dict[str, tuple[Pipeline, str]] = {}
+    for module in (*project_modules(), *named_modules(modules), *entry_point_modules()):
+        for value in vars(module).values():
+            if not isinstance(value, Pipeline):
+                continue
+            known = found.setdefault(value.name, (value, module.__name__))
+            if known[0] is not value:
+                raise EosError(
+                    f"Two pipelines are named {value.name}: one in {known[1]}, one in {module.__name__}.",
+                    "Give one of them another name: the name is its ledger, its group and its transactional id.",
+                )
+    return {name: pipeline for name, (pipeline, _) in sorted(found.items())}
+
+
+def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:
+    found = find_pipelines(modules)
+    if name not in found:
+        raise EosError(
+            f"There is no pipeline {name}.",
+            f"Known are: {', '.join(found)}. One of your own is found with --module your.module.",
+        )
+    return found[name]
+
+
+def project_modules() -> list[ModuleType]:
+    package = eos_assets.pipelines
+    return [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+
+
+def named_modules(names: Iterable[str]) -> list[ModuleType]:
+    return [imported(name) for name in names]
+
+
+def imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise EosError(
+            f"Module {name} cannot be imported: {error}.", "Check its name, and that it is installed or in PYTHONPATH."
+        ) from error
+
+
+def entry_point_modules() -> list[ModuleType]:
+    return [imported(point.value) for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
