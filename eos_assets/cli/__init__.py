@@ -17,6 +17,11 @@ COMMANDS = {
     "settings": ("doctor", "List every setting with its meaning."),
     "topics": ("topics", "Create and compare the declared topics."),
     "fill": ("fill", "Write integers into a topic, each exactly once."),
+    "preview": ("look", "Show records and what a pipeline makes of them."),
+    "plan": ("run", "Show what a run would write."),
+    "run": ("run", "Run a pipeline, exactly once."),
+    "verify": ("verify", "Evaluate every invariant from the topics."),
+    "trace": ("look", "Show where a record came from, or what became of it."),
     "demo": ("demo", "Run the main job on servers of its own."),
 }
 
@@ -65,5 +70,7 @@ def main() -> None:
       eos up                             start Kafka and Spark here
       eos topics create                  create the declared topics
       eos fill datasource --count 1000   write some integers
+      eos run squares                    square them, exactly once
+      eos verify squares                 prove it
       eos down                           end everything again
     """

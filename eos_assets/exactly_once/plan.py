@@ -10,7 +10,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import high_watermarks, log_starts, stable_ends
+from eos_assets.kafka.offsets import Bounds, bounds
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,10 @@ def make_plan(
     for partition in chosen:
         if partition not in known:
             raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
-    ends = stable_ends(connection, topic, chosen)
-    starts, highs = log_starts(connection, topic, chosen), high_watermarks(connection, topic, chosen)
+    found = bounds(connection, topic, chosen)
     reader = SourceReader(connection.config(), pipeline.names(mode))
     try:
-        return [partition_plan(pipeline, reader, p, starts[p], ends[p], highs[p], mode, max_records) for p in chosen]
+        return [partition_plan(pipeline, reader, p, found[p], mode, max_records) for p in chosen]
     finally:
         reader.close()
 
@@ -69,29 +68,27 @@ def partition_plan(
     pipeline: Pipeline,
     reader: SourceReader,
     partition: int,
-    log_start: int,
-    stable_end: int,
-    high_watermark: int,
+    found: Bounds,
     mode: Mode,
     max_records: int | None,
 ) -> PartitionPlan:
     tail = reader.ledger_tail(partition)
     group = reader.group_offset(partition)
     if mode is Mode.EXACTLY_ONCE:
-        position = log_start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
+        position = found.start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
     else:
-        position = log_start if group is None else group
-    if position < log_start:
+        position = found.start if group is None else group
+    if position < found.start:
         raise EosError(
-            f"{pipeline.source.name}/{partition}: the offsets {position} to {log_start - 1} were deleted before they "
+            f"{pipeline.source.name}/{partition}: the offsets {position} to {found.start - 1} were deleted before they "
             "were read: they are lost.",
-            f"If that is accepted, start a new generation of the pipeline at {log_start}; nothing was written.",
+            f"If that is accepted, start a new generation of the pipeline at {found.start}; nothing was written.",
         )
-    if position > stable_end:
+    if position > found.stable:
         raise EosError(
-            f"{pipeline.source.name}/{partition} ends at {stable_end}, but {position} is committed.",
+            f"{pipeline.source.name}/{partition} ends at {found.stable}, but {position} is committed.",
             "The topic is not the one that was read before; check its name and its topic id.",
         )
-    end = stable_end if max_records is None else min(stable_end, position + max_records)
+    end = found.stable if max_records is None else min(found.stable, position + max_records)
     genesis = reader.genesis(partition) if tail is not None and mode is Mode.EXACTLY_ONCE else None
-    return PartitionPlan(partition, position, log_start, stable_end, high_watermark, group, tail, genesis, end)
+    return PartitionPlan(partition, position, found.start, found.stable, found.high, group, tail, genesis, end)

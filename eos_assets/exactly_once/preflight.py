@@ -7,7 +7,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
-from eos_assets.kafka.offsets import log_starts, stable_ends
+from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import await_visible
 
 
@@ -79,11 +79,10 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
 
 
 def check_empty(topic: str, partitions: list[int], connection: Connection, why: str) -> None:
-    ends, starts = stable_ends(connection, topic, partitions), log_starts(connection, topic, partitions)
-    for partition in partitions:
-        if ends[partition] > starts[partition]:
+    for partition, found in bounds(connection, topic, partitions).items():
+        if found.stable > found.start:
             raise EosError(
-                f"{why}: {topic}/{partition} holds the offsets {starts[partition]} to {ends[partition] - 1}.",
+                f"{why}: {topic}/{partition} holds the offsets {found.start} to {found.stable - 1}.",
                 "Declare shared_sink=True if others write there too; else the ledger was lost, and going on would "
                 "write everything a second time: restore it, or begin with a new sink.",
             )

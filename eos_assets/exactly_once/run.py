@@ -2,14 +2,15 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once import isolation
+from eos_assets.exactly_once import isolation, ledger
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
@@ -20,6 +21,8 @@ from eos_assets.exactly_once.shape import check_shape, travelling
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,12 +45,13 @@ class RunOptions:
 
 @dataclass
 class RunReport:
-    """What a run did: the outcomes of all its attempts, and whether it reached the planned ends."""
+    """What a run did. What was committed is read from the ledger, so it is true also where an attempt died."""
 
     run: str
     pipeline: str
     mode: Mode
     outcomes: list[Outcome] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
@@ -55,26 +59,28 @@ class RunReport:
 
     def summary(self) -> list[Outcome]:
         """One row per partition, over all attempts."""
-        return [self._merged(p) for p in sorted({o.partition for o in self.outcomes})]
+        partitions = {o.partition for o in self.outcomes} | {e.partition for e in self.entries}
+        return [self._partition(p) for p in sorted(partitions)]
 
-    def _merged(self, partition: int) -> Outcome:
+    def _partition(self, partition: int) -> Outcome:
+        entries = [e for e in self.entries if e.partition == partition]
         rows = [o for o in self.outcomes if o.partition == partition]
-        wrote = [o for o in rows if o.transactions]
-        last = rows[-1]
+        last = rows[-1] if rows else None
+        unfinished = last is not None and last.outcome not in ("committed", "already_done")
         return Outcome(
             partition=partition,
-            outcome="committed" if wrote and last.outcome == "already_done" else last.outcome,
-            start=min((o.start for o in wrote), default=last.start),
-            next=last.next,
-            records_in=sum(o.records_in for o in rows),
-            records_out=sum(o.records_out for o in rows),
-            skipped=sum(o.skipped for o in rows),
-            dead=sum(o.dead for o in rows),
-            transactions=sum(o.transactions for o in rows),
-            bytes_out=sum(o.bytes_out for o in rows),
+            outcome=last.outcome if last and (unfinished or not entries) else "committed",
+            start=entries[0].start if entries else last.start if last else 0,
+            next=entries[-1].next if entries else last.next if last else 0,
+            records_in=sum(e.records_in for e in entries),
+            records_out=sum(e.records_out for e in entries),
+            skipped=sum(e.skipped for e in entries),
+            dead=sum(e.dead for e in entries),
+            transactions=len(entries),
+            bytes_out=sum(e.bytes_out for e in entries),
             commit_ms=sum(o.commit_ms for o in rows),
-            task_attempt=max(o.task_attempt for o in rows),
-            reason=last.reason,
+            task_attempt=max((e.task_attempt for e in entries), default=0),
+            reason=last.reason if last else "",
         )
 
 
@@ -98,6 +104,8 @@ class Run:
     def execute(self) -> RunReport:
         begun = time.monotonic()
         self.preflight()
+        ledger_topic = self.pipeline.names(self.options.mode).ledger
+        before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
         goal = {plan.partition: plan.end for plan in self.plan()}
         isolated = 0
         while True:
@@ -124,8 +132,16 @@ class Run:
                 break
             if any(o.outcome == "fenced" for o in outcomes):
                 self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
+        self.report.entries = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
         self.report.seconds = time.monotonic() - begun
         return self.report
+
+    def written(self, ledger_topic: str, partition: int, start: int) -> Iterator[LedgerEntry]:
+        """The entries of this run, from the ledger."""
+        for message in stream(self.connection, ledger_topic, partition, start):
+            entry = ledger.load(message.value() or b"")
+            if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
+                yield entry
 
     def preflight(self) -> None:
         """Refuses what could not be kept exactly once, before anything runs."""

@@ -21,6 +21,7 @@ class Untransacted:
         self.planned = planned
         self.reader = reader
         self.task_attempt = task_attempt
+        self.begun = False
 
     def open(self) -> Decision:
         self.reach("before_init")
@@ -44,14 +45,19 @@ class Untransacted:
         return decision
 
     def begin(self) -> None:
-        """Nothing begins: what is produced is visible at once."""
+        """What is produced from here on is visible at once. At most once, the offsets are committed by now."""
+        if self.job.mode is Mode.AT_MOST_ONCE and not self.begun:
+            self.reach("before_commit")
+            self.fail()
+        self.begun = True
+
+    def fail(self) -> None:
+        self.job.failures.fail_transaction(
+            self.planned.partition, self.planned.start, self.job.run_attempt, self.task_attempt
+        )
 
     def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
         partition, names = self.planned.partition, self.job.names
-        failures = self.job.failures
-        if self.job.mode is Mode.AT_MOST_ONCE:
-            self.reach("before_commit")
-            failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
         self.flush()
         for provenance in written.provenance():
             for value in provenance.messages():
@@ -62,7 +68,7 @@ class Untransacted:
         if self.job.mode is Mode.AT_LEAST_ONCE:
             self.reach("after_offsets")
             self.reach("before_commit")
-            failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
+            self.fail()
             self.commit_offset(next_offset)  # after everything is produced: a crash before it doubles records
         self.reach("after_commit")
         return entry

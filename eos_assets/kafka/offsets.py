@@ -1,37 +1,47 @@
-"""Offsets of partitions, asked until the cluster has settled."""
+"""Where partitions begin and end, asked until the cluster has settled."""
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.kafka.connection import Connection, ask
 
+TRY_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One partition: its log start, its last stable offset and its high watermark.
+
+    Behind the last stable offset nothing is decided yet: the first open transaction begins there.
+    """
+
+    start: int
+    stable: int
+    high: int
+
+
+def bounds(connection: Connection, topic: str, partitions: list[int] | None = None) -> dict[int, Bounds]:
+    """The bounds of these partitions, or of all. A consumer finds new leaders by itself, which a long-lived admin
+    client does not, and for a read_committed one the high watermark is the last stable offset."""
+    chosen = connection.partitions(topic) if partitions is None else partitions
+    committed = ends(connection, topic, chosen, "read_committed")
+    uncommitted = ends(connection, topic, chosen, "read_uncommitted")
+    return {p: Bounds(committed[p][0], committed[p][1], max(committed[p][1], uncommitted[p][1])) for p in chosen}
+
 
 def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    """The last stable offset of each partition: nothing at or behind it is decided yet."""
-    return offsets(connection, topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+    return {p: end for p, (_, end) in ends(connection, topic, partitions, "read_committed").items()}
 
 
-def high_watermarks(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    return offsets(connection, topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+def ends(connection: Connection, topic: str, partitions: list[int], isolation: str) -> dict[int, tuple[int, int]]:
+    """Log start and end of each partition, as a reader of this isolation sees them."""
+    consumer = Consumer(connection.config(group_id="eos-reader", isolation_level=isolation, enable_auto_commit=False))
+    try:
+        return {p: ask(lambda p=p: watermarks(consumer, topic, p)) for p in partitions}  # type: ignore[misc]
+    finally:
+        consumer.close()
 
 
-def log_starts(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    return offsets(connection, topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-
-
-def offsets(
-    connection: Connection, topic: str, partitions: list[int], which: OffsetSpec, level: IsolationLevel
-) -> dict[int, int]:
-    """A fresh client for each try: one that remembers the leaders of yesterday is fenced off again and again. While a
-    leader is away the answer may be a negative offset and no error at all."""
-
-    def question() -> dict[int, int]:
-        admin = AdminClient(connection.config())
-        wanted = {TopicPartition(topic, p): which for p in partitions}
-        futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=2)
-        found = {tp.partition: future.result().offset for tp, future in futures.items()}
-        if min(found.values(), default=0) < 0:
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        return found
-
-    return ask(question) if partitions else {}
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TRY_SECONDS)

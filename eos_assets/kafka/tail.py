@@ -1,6 +1,7 @@
 """A partition in, its last visible record out: read back from the end, past markers and aborted records."""
 
 import time
+from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -68,3 +69,32 @@ def records(
         f"Partition {partition} of {topic} could not be read to offset {end} within {PATIENCE_SECONDS} s.",
         "Check the brokers with `eos doctor`.",
     )
+
+
+def stream(connection: Connection, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
+    """The committed records of one partition from `start` on, in order, in constant memory."""
+    consumer = reader(connection)
+    try:
+        at = TopicPartition(topic, partition)
+        low, end = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        position = max(low, start)
+        consumer.assign([TopicPartition(topic, partition, position)])
+        while position < end:
+            message = consumer.poll(PATIENCE_SECONDS)
+            if message is None:
+                raise EosError(
+                    f"{topic}/{partition} could not be read at {position}.", "Check the brokers with `eos doctor`."
+                )
+            error = message.error()
+            if error is None:
+                offset = message.offset()
+                assert offset is not None
+                position = offset + 1
+                if offset < end:
+                    yield message
+            elif error.code() == error._PARTITION_EOF:
+                return
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()

@@ -1,0 +1,173 @@
+"""`eos plan` and `eos run`: what would be done, and doing it."""
+
+import json
+import threading
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from eos_assets.cli.console import console
+from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.progress import fetch_jars
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.registry import find_pipeline
+from eos_assets.settings import Settings
+
+COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "stale": "yellow"}
+
+
+@click.command("plan")
+@pipeline_options
+@mode_option
+@json_option
+def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool) -> None:
+    """Show how each source partition of PIPELINE stands and what a run would write. Writes nothing."""
+    chosen = find_pipeline(pipeline, modules)
+    plans = make_plan(chosen, Connection.load(Settings.load()), mode=Mode(mode))
+    if as_json:
+        rows = [
+            {
+                "partition": p.partition,
+                "position": p.position,
+                "last_stable_offset": p.stable_end,
+                "high_watermark": p.high_watermark,
+                "log_start": p.log_start,
+                "lag": p.lag,
+                "transactions": p.slices(chosen.slice_records),
+            }
+            for p in plans
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(title=f"plan of {chosen.name}: {chosen.source.name} → {', '.join(s.name for s in chosen.sinks)}")
+    for column in ("partition", "position", "last stable", "log start", "lag", "would write", "transactions"):
+        table.add_column(column, justify="right")
+    for p in plans:
+        would = f"[{p.position}, {p.end})" if p.range.size else "nothing"
+        numbers = (p.partition, p.position, p.stable_end, p.log_start, p.lag, would, p.slices(chosen.slice_records))
+        table.add_row(*map(str, numbers))
+    console().print(table)
+
+
+@click.command("run")
+@pipeline_options
+@mode_option
+@json_option
+@click.option(
+    "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; repeatable."
+)
+@click.option("--max-records", type=click.IntRange(1), help="At most so many offsets of each partition.")
+@click.option(
+    "--max-attempts", type=click.IntRange(1), default=20, show_default=True, help="Spark jobs before giving up."
+)
+@click.option("--failure-probability", type=float, default=0.0, help="Fail transactions on purpose: 0 to 1.")
+@click.option("--seed", type=int, default=0, help="Which transactions fail on purpose.")
+def run_command(
+    pipeline: str,
+    modules: tuple[str, ...],
+    mode: str,
+    as_json: bool,
+    partitions: tuple[int, ...],
+    max_records: int | None,
+    max_attempts: int,
+    failure_probability: float,
+    seed: int,
+) -> None:
+    """Bring PIPELINE up to the last stable offset of its source: one transaction per partition and slice.
+
+    Status 0 if every chosen partition got there. Running it again, or twice at once, does no harm.
+    """
+    settings = Settings.load()
+    chosen = find_pipeline(pipeline, modules)
+    options = RunOptions(
+        mode=Mode(mode),
+        partitions=partitions or None,
+        max_records=max_records,
+        max_attempts=max_attempts,
+        failures=Failures(probability=failure_probability, seed=seed),
+    )
+    connection = Connection.load(settings)
+    connection.metadata()
+    fetch_jars(settings)
+    report = watched_run(chosen, connection, options)
+    if as_json:
+        rows = [outcome.row() for outcome in report.summary()]
+        facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
+        click.echo(json.dumps({**facts, "failures": report.failures, "partitions": rows}, indent=2))
+    else:
+        show(report)
+    if not report.complete:
+        raise click.exceptions.Exit(1)
+
+
+def watched_run(pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
+    """Runs with a bar per partition, fed from the ledger."""
+    from eos_assets.resources.spark import SparkResource
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        options.say = lambda text: progress.console.print(text, markup=False)
+        ended = threading.Event()
+        watcher = threading.Thread(target=watch, args=(pipeline, connection, options, progress, ended), daemon=True)
+        watcher.start()
+        try:
+            return run_pipeline(pipeline, SparkResource().spark_session, connection, options)
+        finally:
+            ended.set()
+            watcher.join()
+
+
+def watch(
+    pipeline: Pipeline, connection: Connection, options: RunOptions, progress: Progress, ended: threading.Event
+) -> None:
+    """Positions, a look a second. Watching never disturbs the run: what it cannot read it does not show."""
+    bars: dict[int, tuple[int, int]] = {}
+    while True:
+        last = ended.wait(1.0)
+        try:
+            plans = make_plan(
+                pipeline, connection, mode=options.mode, partitions=options.partitions, max_records=options.max_records
+            )
+        except Exception:
+            plans = []
+        for plan in plans:
+            if plan.partition not in bars and plan.range.size:
+                task = progress.add_task(f"{pipeline.source.name}/{plan.partition}", total=plan.range.size)
+                bars[plan.partition] = (task, plan.position)  # type: ignore[assignment]
+            if plan.partition in bars:
+                task, start = bars[plan.partition]  # type: ignore[assignment]
+                progress.update(task, completed=plan.position - start)
+        if last:
+            return
+
+
+def show(report: RunReport) -> None:
+    rows = report.summary()
+    table = Table(title=f"run {report.run} of {report.pipeline}, {report.mode}")
+    columns = ("partition", "range", "in", "out", "skipped", "dead", "transactions", "commit ms", "attempts", "outcome")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for o in rows:
+        colour = COLOURS.get(o.outcome, "red")
+        numbers = (o.records_in, o.records_out, o.skipped, o.dead, o.transactions)
+        told = [f"{n:,}" for n in numbers]
+        tries = f"{report.attempts}·{o.task_attempt + 1}"
+        table.add_row(
+            str(o.partition), f"[{o.start}, {o.next})", *told, f"{o.commit_ms:.0f}", tries, f"[{colour}]{o.outcome}"
+        )
+    console().print(table if rows else f"{report.pipeline}: nothing new to do, nothing written.")
+    for o in rows:
+        if o.reason:
+            console().print(f"partition {o.partition}: {o.reason}", markup=False)
+    written = sum(o.records_in for o in rows)
+    end = "complete" if report.complete else f"gave up after {report.attempts} attempt(s)"
+    console().print(f"{end}: {written:,} records in {report.seconds:.1f} s", markup=False)
+    if not report.complete and report.failures:
+        console().print(f"last failure: {report.failures[-1]}", markup=False)

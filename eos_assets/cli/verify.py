@@ -1,0 +1,73 @@
+"""`eos verify`: every invariant, from the topics themselves."""
+
+import json
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from eos_assets.cli.console import console
+from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.progress import fetch_jars
+from eos_assets.exactly_once.invariants import Finding
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.verify import Verification, verify_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.registry import find_pipeline
+from eos_assets.settings import Settings
+
+ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
+
+
+@click.command("verify")
+@pipeline_options
+@mode_option
+@json_option
+@click.option("--isolation", type=ISOLATION, default="read_committed", show_default=True, help="How to read the sink.")
+def verify_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, isolation: str) -> None:
+    """Read source, sink, dead letters and ledger of PIPELINE and evaluate every invariant; status 1 if one is broken.
+
+    With --isolation read_uncommitted it shows what a reader would see that does not ask for committed data only.
+    """
+    from eos_assets.resources.spark import SparkResource
+
+    settings = Settings.load()
+    chosen = find_pipeline(pipeline, modules)
+    connection = Connection.load(settings)
+    connection.metadata()
+    fetch_jars(settings)
+    with Console(stderr=True).status("Reading the topics …"):
+        spark = SparkResource().spark_session
+        result = verify_pipeline(chosen, spark, connection, mode=Mode(mode), isolation=isolation)
+    if as_json:
+        facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
+        found = [asdict(finding) for finding in result.findings]
+        click.echo(json.dumps({**facts, **result.figures, "versions": result.versions, "invariants": found}, indent=2))
+    else:
+        show(result, isolation)
+    if not result.holds:
+        raise click.exceptions.Exit(1)
+
+
+def show(result: Verification, isolation: str = "read_committed") -> None:
+    """One line per invariant with the figures behind it, then the counter-examples."""
+    table = Table("invariant", "", "found", title=f"{result.pipeline}, {result.mode}, {isolation}")
+    for finding in result.findings:
+        table.add_row(finding.name, mark(finding), finding.detail)
+    console().print(table)
+    for finding in result.findings:
+        if not finding.holds:
+            console().print(
+                f"{finding.name}:", *(f"  {example}" for example in finding.examples), sep="\n", markup=False
+            )
+    for line in result.versions:
+        console().print(f"code version, {line}", markup=False)
+
+
+def mark(finding: Finding) -> str:
+    if not finding.evaluated:
+        return "[yellow]not evaluated"
+    if finding.holds:
+        return "[green]holds"
+    return "[yellow]warning" if finding.severity == "warning" else "[red]broken"

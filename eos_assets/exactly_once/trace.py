@@ -1,0 +1,79 @@
+"""Where a sink record came from, and what became of a source record: read from the provenance maps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once import ledger, provenance
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
+
+
+@dataclass(frozen=True)
+class Link:
+    """One output, or one skip, tied to its source record and its transaction."""
+
+    source: str
+    became: str
+    sequence: int
+    entry: LedgerEntry | None
+
+
+def maps(pipeline: Pipeline, connection: Connection, partition: int) -> Iterator[ProvenanceMap]:
+    for message in stream(connection, pipeline.names().provenance, partition):
+        value = message.value()
+        if value is not None:
+            yield provenance.load(value)
+
+
+def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition: int, offset: int) -> Link | None:
+    """The source record of one sink record; None if no committed map names it."""
+    for source_partition in connection.partitions(pipeline.source.name):
+        for found in maps(pipeline, connection, source_partition):
+            if (found.topic, found.partition) != (topic, partition):
+                continue
+            at = int(np.searchsorted(found.sink_offsets, offset))
+            if at < len(found.sink_offsets) and found.sink_offsets[at] == offset:
+                return link(pipeline, connection, found, at)
+    return None
+
+
+def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> list[Link]:
+    """What became of one source record: outputs, dead letters or a skip; empty if nothing yet."""
+    there = bounds(connection, pipeline.source.name, [partition])[partition]
+    if not there.start <= offset < there.high:
+        raise EosError(
+            f"{pipeline.source.name}/{partition} holds the offsets {there.start} to {there.high - 1}; {offset} is not "
+            "among them.",
+            "Choose one of those.",
+        )
+    links = []
+    for found in maps(pipeline, connection, partition):
+        for at in np.flatnonzero(found.source_offsets == offset):
+            links.append(link(pipeline, connection, found, int(at)))
+    return sorted(links, key=lambda one: one.sequence)
+
+
+def link(pipeline: Pipeline, connection: Connection, found: ProvenanceMap, at: int) -> Link:
+    became = "skipped" if found.topic == SKIPPED else f"{found.topic}/{found.partition}/{found.sink_offsets[at]}"
+    return Link(
+        source=f"{pipeline.source.name}/{found.source_partition}/{found.source_offsets[at]}",
+        became=became,
+        sequence=int(found.sequences[at]),
+        entry=entry_of(pipeline, connection, found.source_partition, found.start),
+    )
+
+
+def entry_of(pipeline: Pipeline, connection: Connection, partition: int, start: int) -> LedgerEntry | None:
+    """The ledger entry of the transaction that began at this source offset."""
+    for message in stream(connection, pipeline.names().ledger, partition):
+        entry = ledger.load(message.value() or b"")
+        if isinstance(entry, LedgerEntry) and entry.start == start:
+            return entry
+    return None
