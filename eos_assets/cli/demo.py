@@ -1,14 +1,20 @@
 """`eos demo`: the main job from beginning to end, on a Kafka and a Spark of its own."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from eos_assets.cli import verify
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
+from eos_assets.cli.run import show
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import create_topics
@@ -18,14 +24,20 @@ from eos_assets.local.jars import version_of
 from eos_assets.pipelines.squares import squares
 from eos_assets.settings import Settings
 
+#: Small slices, so that there are enough transactions to fail.
+SLICE_RECORDS = 10_000
+
 
 @click.command("demo")
 @click.option("--count", type=click.IntRange(1), default=100_000, show_default=True, help="How many integers.")
-def demo_command(count: int) -> None:
-    """Start a Kafka and a Spark, fill a topic, read it back committed; status 0 only if every record is there once.
+@click.option("--failure-probability", type=float, default=0.3, show_default=True, help="Of each transaction.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Which transactions fail.")
+def demo_command(count: int, failure_probability: float, seed: int) -> None:
+    """Fill a topic, square it while transactions fail and a worker is killed, and prove that nothing went wrong.
 
-    Nothing of it outlives the command, and a running `eos up` is not touched.
+    Status 0 only if every invariant holds. Nothing of it outlives the command, and a running `eos up` is not touched.
     """
+    failures = Failures(failure_probability, seed, failpoint="mid_produce", action="exit", partition=1)
     settings = Settings.load()
     fetch_jars(settings)
     require_space(make_folder(settings.home))
@@ -35,41 +47,37 @@ def demo_command(count: int) -> None:
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
             cluster.start()
         try:
-            run(Connection(cluster.bootstrap_servers), count, stderr)
+            result = run(Connection(cluster.bootstrap_servers), count, failures, stderr)
         finally:
             cluster.close()
+    if not result.holds:
+        raise click.ClickException("an invariant is broken")
 
 
-def run(connection: Connection, count: int, stderr: Console) -> None:
-    from pyspark.sql import functions as f
-
+def run(connection: Connection, count: int, failures: Failures, stderr: Console) -> Verification:
     from eos_assets.resources.spark import SparkResource
 
     create_topics((squares.source, *squares.own_topics()), connection)
     with bar(f"Filling {squares.source.name}", count) as done:
         filled = fill(connection, squares.source.name, count, progress=done)
-    with stderr.status("Reading back with Spark …"):
+    with stderr.status("Starting Spark …") as status:
         spark = SparkResource(address="in-process").spark_session
-        records = (
-            spark.read.format("kafka")
-            .option("kafka.bootstrap.servers", connection.bootstrap_servers)
-            .option("kafka.isolation.level", "read_committed")
-            .option("subscribe", squares.source.name)
-            .load()
-        )
-        number = f.col("value").cast("string").cast("long")
-        read, distinct, low, high = records.agg(
-            f.count("*"), f.count_distinct(number), f.min(number), f.max(number)
-        ).first()
+        status.update("Squaring, with failures on purpose …")
+        options = RunOptions(failures=failures, max_attempts=50, say=stderr.print)
+        report = run_pipeline(replace(squares, slice_records=SLICE_RECORDS), spark, connection, options)
+        status.update("Reading everything back, committed records only …")
+        result = verify_pipeline(squares, spark, connection)
         spark.stop()
     table = Table("what", "value", title="eos demo", title_justify="left")
     table.add_row("broker", f"Apache Kafka {version_of('kafka_2.13')}, KRaft, {connection.bootstrap_servers}")
-    table.add_row(
-        "topics",
-        ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in (squares.source, *squares.sinks)),
-    )
+    topics = (squares.source, *squares.sinks)
+    table.add_row("topics", ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in topics))
     table.add_row("records filled", f"{filled.written:,} at {filled.records_per_second:,.0f} records/s")
-    table.add_row("records read back committed", f"{read:,}, {distinct:,} of them distinct, from {low} to {high}")
+    table.add_row("failures on purpose", f"each transaction with probability {failures.probability}; one worker killed")
+    table.add_row("records read back committed", f"{result.figures['sink_records']:,}")
     console().print(table)
-    if not read == distinct == count or (low, high) != (0, count - 1):
-        raise click.ClickException("the records read back are not the records filled")
+    show(report)
+    verify.show(result)
+    if not report.complete or result.figures["sink_records"] != count:
+        raise click.ClickException(f"{result.figures['sink_records']} of {count} records are in the sink")
+    return result

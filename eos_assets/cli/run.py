@@ -5,7 +5,7 @@ import threading
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from eos_assets.cli.console import console
@@ -128,7 +128,7 @@ def watch(
     pipeline: Pipeline, connection: Connection, options: RunOptions, progress: Progress, ended: threading.Event
 ) -> None:
     """Positions, a look a second. Watching never disturbs the run: what it cannot read it does not show."""
-    bars: dict[int, tuple[int, int]] = {}
+    bars: dict[int, tuple[TaskID, int]] = {}
     while True:
         last = ended.wait(1.0)
         try:
@@ -140,9 +140,9 @@ def watch(
         for plan in plans:
             if plan.partition not in bars and plan.range.size:
                 task = progress.add_task(f"{pipeline.source.name}/{plan.partition}", total=plan.range.size)
-                bars[plan.partition] = (task, plan.position)  # type: ignore[assignment]
+                bars[plan.partition] = (task, plan.position)
             if plan.partition in bars:
-                task, start = bars[plan.partition]  # type: ignore[assignment]
+                task, start = bars[plan.partition]
                 progress.update(task, completed=plan.position - start)
         if last:
             return

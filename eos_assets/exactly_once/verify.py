@@ -113,7 +113,7 @@ class Verifier:
     # What is read.
 
     def committed(self) -> tuple[dict[int, int | None], dict[int, int | None]]:
-        """The position of each source partition, by the ledger or in a weaker mode by the group, and the group offset."""
+        """The position of each source partition, by the ledger or, weaker, by the group; and the group offset."""
         reader = SourceReader(self.connection.config(), self.names)
         try:
             groups = {p: reader.group_offset(p) for p in self.partitions}
