@@ -7,7 +7,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
-from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import await_visible
 
 
@@ -79,10 +79,12 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
 
 
 def check_empty(topic: str, partitions: list[int], connection: Connection, why: str) -> None:
-    for partition, found in bounds(connection, topic, partitions).items():
-        if found.stable > found.start:
+    """Empty for a reader of committed data: aborted attempts leave offsets behind, and no records."""
+    for partition in partitions:
+        visible = next(stream(connection, topic, partition), None)
+        if visible is not None:
             raise EosError(
-                f"{why}: {topic}/{partition} holds the offsets {found.start} to {found.stable - 1}.",
+                f"{why}: {topic}/{partition} holds a record at offset {visible.offset()}.",
                 "Declare shared_sink=True if others write there too; else the ledger was lost, and going on would "
                 "write everything a second time: restore it, or begin with a new sink.",
             )

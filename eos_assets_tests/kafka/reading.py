@@ -21,7 +21,7 @@ def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_commi
     values: dict[int, list[bytes]] = {p: [] for p in partitions}
     ended: set[int] = set()
     while len(ended) < len(partitions):
-        for message in consumer.consume(10_000, timeout=10):
+        for message in consumer.consume(10_000, timeout=0.1):
             partition, error = message.partition(), message.error()
             assert partition is not None
             if error is None:

@@ -1,0 +1,34 @@
+"""Pipelines on topics of their own."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from eos_assets.kafka.connection import Connection
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
+
+
+@pytest.fixture
+def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
+    """Declares a pipeline and creates its topics; they are deleted afterwards."""
+    labs: list[Lab] = []
+
+    def make(transform: Callable[[DataFrame], DataFrame] = squared, **declared: Any) -> Lab:
+        lab = Lab(spark, connection, declare(transform, **declared))
+        lab.create()
+        labs.append(lab)
+        return lab
+
+    yield make
+    names = sorted({name for lab in labs for name in lab.made})
+    there = set(connection.metadata().topics)
+    for future in connection.admin.delete_topics([name for name in names if name in there]).values() if names else ():
+        future.result()
+
+
+@pytest.fixture
+def lab(make_lab: MakeLab) -> Lab:
+    """The squares, in three partitions."""
+    return make_lab()

@@ -1,0 +1,339 @@
+"""The fault matrix: after every fault, heal, finish, and count what a reader of committed data sees."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import FAILPOINTS, Failures
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.run import RunReport
+from eos_assets.kafka.topics import create_topics
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.waiting import wait_for
+
+
+class Background:
+    """A run in a thread of its own."""
+
+    def __init__(self, lab: Lab, failures: Failures | None = None) -> None:
+        self.report: RunReport | None = None
+        self.error: BaseException | None = None
+
+        def work() -> None:
+            try:
+                self.report = lab.run(failures)
+            except BaseException as error:
+                self.error = error
+
+        self.thread = threading.Thread(target=work)
+        self.thread.start()
+
+    def result(self) -> RunReport:
+        self.thread.join(120)
+        if self.error:
+            raise self.error
+        assert self.report is not None
+        return self.report
+
+
+def stopped(folder: Path, partition: int = 0) -> int:
+    """The id of the worker that stopped itself."""
+    file = folder / f"{partition}.pid"
+    return int(wait_for(lambda: file.exists() and file.read_text()))
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) -> None:
+    """F1, F2."""
+    lab.fill(900)
+    report = lab.run(Failures(failpoint=failpoint, action="exit"))
+    assert report.complete
+    lab.assert_squares(range(900))
+    assert lab.lag() == 0
+    assert [entry.start for entry in report.entries] == [0, 0, 0], "one entry per partition, also after a crash"
+
+
+def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
+    """F1 with several slices, failing transactions and a killed worker; every invariant from the topics."""
+    lab = lab.with_(slice_records=100)
+    lab.fill(3000)
+    report = lab.run(Failures(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
+    assert report.complete
+    lab.assert_squares(range(3000))
+    assert lab.broken() == set()
+
+
+def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
+    lab.fill(300)
+    report = lab.run(Failures(probability=1), max_attempts=2)
+    assert not report.complete
+    assert report.attempts == 2
+    assert report.entries == []
+    assert lab.read() == []
+    assert "InjectedFailure" in report.failures[-1]
+    assert len(lab.read(isolation="read_uncommitted")) > 0, "they were written, and aborted"
+    assert lab.run().complete
+    lab.assert_squares(range(300))
+
+
+def test_a_zombie_that_wakes_after_its_successor_is_fenced(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F4: stopped with everything produced, just before its commit."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    zombie = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    successor = lab.run()
+    assert successor.complete
+    os.kill(pid, signal.SIGCONT)
+    report = zombie.result()
+    assert report.entries == []
+    assert [outcome.outcome for outcome in report.outcomes] == ["fenced"]
+    assert report.complete, "the successor did its work"
+    lab.assert_squares(range(500))
+    assert lab.broken() == set()
+
+
+def test_a_late_zombie_with_an_old_plan_writes_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F5: stopped before `init_transactions`, woken after its successor's commit."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    assert lab.run().complete
+    os.kill(pid, signal.SIGCONT)
+    report = zombie.result()
+    assert report.entries == []
+    assert [outcome.outcome for outcome in report.outcomes] == ["already_done"]
+    lab.assert_squares(range(500))
+
+
+def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F5, the other way round: the successor is the one that is fenced, and each range is there once."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path / "a")))
+    first = stopped(tmp_path / "a")
+    successor = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path / "b")))
+    second = stopped(tmp_path / "b")
+    os.kill(first, signal.SIGCONT)
+    assert zombie.result().complete
+    os.kill(second, signal.SIGCONT)
+    assert successor.result().complete
+    assert len(zombie.result().entries) + len(successor.result().entries) == 1
+    lab.assert_squares(range(500))
+
+
+def test_two_runs_at_once_commit_each_range_once(lab: Lab) -> None:
+    """F6."""
+    lab = lab.with_(slice_records=200)
+    lab.fill(3000)
+    one, two = Background(lab), Background(lab)
+    assert one.result().complete
+    assert two.result().complete
+    lab.assert_squares(range(3000))
+    assert "ledger_tiles_source" not in lab.broken()
+
+
+def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F11: a task that sleeps through its transaction timeout."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab.fill(200)
+    slow = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    wait_for(lambda: len(lab.read(isolation="read_uncommitted")) == 200)
+    asleep = time.monotonic()
+    wait_for(lambda: time.monotonic() - asleep > 3)
+    os.kill(pid, signal.SIGCONT)
+    report = slow.result()
+    assert report.complete
+    assert report.entries[0].task_attempt == 1, "the first attempt was lost"
+    lab.assert_squares(range(200))
+
+
+def test_the_plan_ends_before_somebody_elses_open_transaction(make_lab: MakeLab) -> None:
+    """F12."""
+    lab = make_lab(partitions=1)
+    lab.produce([b"%d" % n for n in range(10)])
+    idle = lab.open_transaction([b"%d" % n for n in range(10, 20)])
+    lab.produce([b"%d" % n for n in range(20, 30)])
+    (plan,) = make_plan(lab.pipeline, lab.connection)
+    assert (plan.stable_end, plan.high_watermark) == (10, 30)
+    lab.run()
+    lab.assert_squares(range(10))
+    idle.commit_transaction(30)
+    lab.run()
+    lab.assert_squares(range(30))
+
+
+@pytest.mark.parametrize("shape", ["first", "last", "middle", "nothing else", "around a record"])
+def test_holes_in_the_offsets_are_no_losses(make_lab: MakeLab, shape: str) -> None:
+    """F13: markers and aborted records first, last, in the middle, and nothing but them."""
+    lab = make_lab(partitions=1)
+    hole = [b"99"] * 50
+    wanted: list[int] = []
+    if shape in ("first", "nothing else", "around a record"):
+        lab.produce_transaction(hole, commit=False)
+    if shape != "nothing else":
+        lab.produce_transaction([b"1", b"2", b"3"], commit=True)
+        wanted += [1, 2, 3]
+    if shape in ("last", "middle", "around a record", "nothing else"):
+        lab.produce_transaction(hole, commit=False)
+    if shape == "middle":
+        lab.produce([b"4", b"5"])
+        wanted += [4, 5]
+    assert lab.run().complete
+    lab.assert_squares(wanted)
+    assert lab.lag() == 0
+    assert lab.broken() == set()
+
+
+def test_deleted_group_offsets_are_restored_from_the_ledger(lab: Lab) -> None:
+    """F14."""
+    lab.fill(600)
+    lab.run()
+    group = lab.pipeline.names().group
+    lab.connection.admin.delete_consumer_groups([group])[group].result()
+    assert make_plan(lab.pipeline, lab.connection)[0].group_offset is None
+    assert lab.broken() == set(), "an absent group offset is normal after idle days"
+    lab.run()
+    lab.assert_squares(range(600))
+    lab.fill(600)
+    lab.run()
+    lab.assert_squares(range(1200))
+    assert all(plan.group_offset == plan.position for plan in make_plan(lab.pipeline, lab.connection))
+
+
+def test_a_source_truncated_beyond_the_position_names_the_lost_range(make_lab: MakeLab) -> None:
+    """F15."""
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    lab.run(max_records=40)
+    lab.connection.admin.delete_records([TopicPartition(lab.source, 0, 70)])
+    wait_for(lambda: lab.connection.admin and first_offset(lab) == 70)
+    with pytest.raises(EosError, match="offsets 40 to 69 were deleted"):
+        lab.run()
+    lab.assert_squares(range(40))
+
+
+def first_offset(lab: Lab) -> int:
+    from eos_assets.kafka.offsets import bounds
+
+    return bounds(lab.connection, lab.source)[0].start
+
+
+def test_added_partitions_are_picked_up_once_from_their_start(make_lab: MakeLab) -> None:
+    """F17."""
+    lab = make_lab(partitions=2)
+    lab.fill(400)
+    lab.run()
+    lab.connection.admin.create_partitions([NewPartitions(lab.source, 4)])[lab.source].result()
+    wait_for(lambda: len(lab.connection.partitions(lab.source)) == 4)
+    lab.produce([b"%d" % n for n in range(1000, 1050)], partition=3)
+    report = lab.run()
+    assert report.complete
+    assert {entry.partition for entry in report.entries} == {3}
+    lab.assert_squares([*range(400), *range(1000, 1050)])
+    assert lab.broken() == set()
+
+
+@pytest.mark.parametrize("which", ["source", "sink", "ledger"])
+def test_a_topic_deleted_and_created_again_is_refused(lab: Lab, which: str) -> None:
+    """F18."""
+    lab.fill(300)
+    lab.run()
+    names = lab.pipeline.names()
+    topic = {"source": lab.source, "sink": lab.sink, "ledger": names.ledger}[which]
+    lab.connection.admin.delete_topics([topic])[topic].result()
+    wait_for(lambda: topic not in lab.connection.metadata().topics)
+    create_topics([lab.pipeline.source, *lab.pipeline.own_topics()], lab.connection)
+    with pytest.raises(EosError, match=r"deleted and created again|but its provenance topic is not|is committed"):
+        lab.run()
+    if which != "sink":
+        lab.assert_squares(range(300))
+
+
+def test_a_poison_record_becomes_a_dead_letter_with_its_own_bytes(make_lab: MakeLab) -> None:
+    """F19."""
+    lab = make_lab(partitions=1)
+    lab.produce([b"1", b"2"])
+    lab.produce([b"two \xff"], key=b"k", headers=[("trace", b"7")])
+    lab.produce([b"3"])
+    report = lab.run()
+    assert report.summary()[0].dead == 1
+    lab.assert_squares([1, 2, 3])
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert (letter.key(), letter.value()) == (b"k", b"two \xff")
+    headers = dict(letter.headers() or [])
+    assert headers["trace"] == b"7"
+    assert headers["eos.error"] == b"no integer"
+    assert headers["eos.origin"] == f"{lab.source}/0/2".encode()
+    assert lab.broken() == set()
+
+
+def test_a_record_too_large_for_the_sink_commits_nothing_and_is_named(make_lab: MakeLab) -> None:
+    """F19: the topic takes a megabyte."""
+    lab = make_lab(lambda records: records.selectExpr("key", "repeat(value, 3000000) as value", "origin"), partitions=1)
+    lab.produce([b"1"])
+    report = lab.run()
+    assert not report.complete
+    assert report.outcomes[-1].outcome == "failed"
+    assert "too large" in report.outcomes[-1].reason or "size" in report.outcomes[-1].reason
+    assert lab.read() == []
+
+
+def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeLab) -> None:
+    """F20."""
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    lab.run(max_records=60)
+    moved = ConsumerGroupTopicPartitions(lab.pipeline.names().group, [TopicPartition(lab.source, 0, 10)])
+    for future in lab.connection.admin.alter_consumer_group_offsets([moved]).values():
+        future.result()
+    report = lab.run()
+    assert not report.complete
+    assert report.outcomes[-1].outcome == "refused"
+    assert "the ledger says 60, the group offset says 10" in report.outcomes[-1].reason
+    assert "offsets_match_ledger" in lab.broken()
+    lab.assert_squares(range(60))
+
+
+def test_a_consumer_in_the_group_is_refused_and_named(lab: Lab) -> None:
+    """F20."""
+    lab.fill(30)
+    intruder = Consumer(lab.connection.config(group_id=lab.pipeline.names().group, client_id="intruder"))
+    intruder.subscribe([lab.source])
+    wait_for(lambda: intruder.poll(0.1) is not None or intruder.assignment())
+    try:
+        with pytest.raises(EosError, match=r"1 active member\(s\): intruder"):
+            lab.run()
+    finally:
+        intruder.close()
+    assert lab.read() == []
+
+
+def test_the_weaker_modes_double_and_lose_and_the_checks_say_so(lab: Lab) -> None:
+    """S6: the same failures in all three modes."""
+    lab.fill(300)
+    failures = Failures(failpoint="before_commit", action="raise")
+    assert lab.run(failures).complete
+    lab.assert_squares(range(300))
+    for mode in (Mode.AT_LEAST_ONCE, Mode.AT_MOST_ONCE):
+        lab.create(mode)
+        assert lab.run(failures, mode=mode).complete
+    doubled = lab.read(f"{lab.sink}.at_least_once")
+    assert len(doubled) > 300
+    assert {"no_duplicates", "values_recompute"} <= lab.broken(Mode.AT_LEAST_ONCE)
+    lost = lab.read(f"{lab.sink}.at_most_once")
+    assert len(lost) < 300
+    assert {"none_missing", "values_recompute"} <= lab.broken(Mode.AT_MOST_ONCE)
+    lab.assert_squares(range(300))
