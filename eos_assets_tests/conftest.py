@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,10 @@ from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.jars import jars
 from eos_assets.resources.spark import SparkResource
 from eos_assets.settings import Settings
+
+#: A loaded machine is no bug: how long an example takes says nothing.
+hypothesis.settings.register_profile("real", deadline=None)
+hypothesis.settings.load_profile("real")
 
 MakeTopic = Callable[..., Topic]
 

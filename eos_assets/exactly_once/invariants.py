@@ -70,7 +70,9 @@ def offsets_match_ledger(positions: dict[int, int | None], groups: dict[int, int
     wrong = Violations()
     missing = 0
     for partition, position in sorted(positions.items()):
-        group = groups.get(partition)
+        if partition not in groups:
+            continue  # held by an open transaction
+        group = groups[partition]
         if group is None:
             missing += position is not None
         elif group != position:

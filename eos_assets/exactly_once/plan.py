@@ -22,7 +22,6 @@ class PartitionPlan:
     log_start: int
     stable_end: int
     high_watermark: int
-    group_offset: int | None
     tail: Genesis | LedgerEntry | None
     genesis: Genesis | None
     end: int
@@ -72,11 +71,13 @@ def partition_plan(
     mode: Mode,
     max_records: int | None,
 ) -> PartitionPlan:
+    """The ledger alone gives the position. The group offset is compared in the task, after `init_transactions`: until
+    then an older attempt may hold it open."""
     tail = reader.ledger_tail(partition)
-    group = reader.group_offset(partition)
     if mode is Mode.EXACTLY_ONCE:
         position = found.start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
     else:
+        group = reader.group_offset(partition)
         position = found.start if group is None else group
     if position < found.start:
         raise EosError(
@@ -91,4 +92,4 @@ def partition_plan(
         )
     end = found.stable if max_records is None else min(found.stable, position + max_records)
     genesis = reader.genesis(partition) if tail is not None and mode is Mode.EXACTLY_ONCE else None
-    return PartitionPlan(partition, position, found.start, found.stable, found.high, group, tail, genesis, end)
+    return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)

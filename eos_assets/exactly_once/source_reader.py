@@ -53,10 +53,10 @@ class SourceReader:
         first = ledger.load(value) if value is not None else None
         return first if isinstance(first, Genesis) else None
 
-    def group_offset(self, partition: int) -> int | None:
+    def group_offset(self, partition: int, patience: float = PATIENCE_SECONDS) -> int | None:
         """The stable group offset. A read_committed consumer waits while a transaction over it is open."""
         at = TopicPartition(self.names.source, partition)
-        answer = ask(lambda: self.consumer.committed([at], timeout=PATIENCE_SECONDS))[0]
+        answer = ask(lambda: self.consumer.committed([at], timeout=patience), patience)[0]
         if answer.error:
             raise KafkaException(answer.error)
         return answer.offset if answer.offset >= 0 else None

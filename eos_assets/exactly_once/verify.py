@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.exactly_once import ledger, provenance
 from eos_assets.exactly_once.invariants import (
@@ -116,7 +117,7 @@ class Verifier:
         """The position of each source partition, by the ledger or, weaker, by the group; and the group offset."""
         reader = SourceReader(self.connection.config(), self.names)
         try:
-            groups = {p: reader.group_offset(p) for p in self.partitions}
+            groups = {p: at for p in self.partitions for at in stable_group_offset(reader, p)}
             if self.mode is not Mode.EXACTLY_ONCE:
                 return groups, groups
             tails = {p: reader.ledger_tail(p) for p in self.partitions}
@@ -383,6 +384,15 @@ def above(named: "DataFrame", topics: dict[str, dict[int, Bounds]]) -> "DataFram
                 here = (f.col("topic") == topic) & (f.col("sink_partition") == partition)
                 named = named.where(~(here & (f.col("sink_offset") < there.start)))
     return named
+
+
+def stable_group_offset(reader: SourceReader, partition: int) -> Iterator[int | None]:
+    """The group offset, or nothing while an open transaction holds it: `no_open_transactions` tells of that one."""
+    try:
+        yield reader.group_offset(partition, patience=5)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError._TIMED_OUT:
+            raise
 
 
 def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

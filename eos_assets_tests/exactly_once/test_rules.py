@@ -1,0 +1,189 @@
+"""The pure parts: names, resume rule, ledger, provenance, failures and the plan's text."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once import ledger, provenance
+from eos_assets.exactly_once.failures import Failures, InjectedFailure
+from eos_assets.exactly_once.invariants import ledger_tiles_source
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.names import Names, parse_transactional_id
+from eos_assets.exactly_once.narrow import nodes_above_source
+from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.exactly_once.provenance import ProvenanceMap
+from eos_assets.exactly_once.resume import AlreadyDone, GoOn, Refused, StalePlan, decide
+from eos_assets.kafka.topics import Topic
+
+offsets = st.integers(0, 2**62)
+identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True).filter(lambda name: name not in (".", ".."))
+
+
+@given(identifiers, topics, st.integers(0, 10_000))
+def test_a_transactional_id_can_be_read_back(name: str, topic: str, partition: int) -> None:
+    text = Names(name, topic, "sink").transactional_id(partition)
+    assert parse_transactional_id(text) == (name, topic, partition)
+
+
+def test_a_weaker_mode_shares_no_name_with_the_real_one() -> None:
+    def all_names(names: Names) -> set[str]:
+        return {names.group, names.ledger, names.provenance, names.dead_letters, names.sink("sink")}
+
+    found = [all_names(Names("p", "source", "sink", mode)) for mode in Mode]
+    assert len(set.union(*found)) == sum(map(len, found))
+
+
+@given(st.none() | offsets, st.none() | offsets, offsets, offsets, st.integers(1, 10**9))
+def test_an_attempt_never_writes_below_the_ledger_nor_over_a_gap(
+    tail: int | None, group: int | None, genesis: int, start: int, size: int
+) -> None:
+    end = start + size
+    position = genesis if tail is None else tail
+    decision = decide(ledger=tail, group=group, genesis=genesis, start=start, end=end)
+    match decision:
+        case Refused():
+            assert group is not None
+            assert group != position
+        case AlreadyDone():
+            assert position >= end
+        case StalePlan():
+            assert position < start
+        case GoOn(at):
+            assert at == position
+            assert start <= at < end
+            assert group in (None, position)
+
+
+def test_the_refusal_says_both_positions() -> None:
+    decision = decide(ledger=60, group=10, genesis=0, start=60, end=100)
+    assert isinstance(decision, Refused)
+    assert "60" in decision.reason
+    assert "10" in decision.reason
+
+
+entries = st.builds(
+    LedgerEntry,
+    pipeline=identifiers,
+    topic=topics,
+    partition=st.integers(0, 99),
+    start=offsets,
+    next=offsets,
+    records_in=offsets,
+    records_out=offsets,
+    skipped=offsets,
+    dead=offsets,
+    dropped=st.none() | offsets,
+    sinks=st.lists(
+        st.builds(
+            SinkPart,
+            topic=topics,
+            partition=offsets,
+            count=offsets,
+            first=offsets,
+            last=offsets,
+            digest=st.integers(0, 2**64 - 1),
+        )
+    ).map(tuple),
+    run=st.text(),
+    run_attempt=offsets,
+    task_attempt=offsets,
+    code_version=st.text(),
+    began_ms=offsets,
+    ended_ms=offsets,
+)
+
+
+@given(entries)
+def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry) -> None:
+    assert ledger.load(entry.to_json()) == entry
+
+
+def test_a_ledger_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="version 99"):
+        ledger.load(b'{"v":99,"kind":"entry"}')
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000), st.integers(0, 5)), min_size=1, max_size=300))
+def test_a_provenance_map_can_be_read_back(rows: list[tuple[int, int, int]]) -> None:
+    steps, jumps, sequences = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    made = ProvenanceMap(3, 17, "sink", 2, np.cumsum(steps), np.cumsum(jumps), sequences)
+    (value,) = made.messages()
+    found = provenance.load(value)
+    assert (found.source_partition, found.start, found.topic, found.partition) == (3, 17, "sink", 2)
+    assert found.sink_offsets.tolist() == made.sink_offsets.tolist()
+    assert found.source_offsets.tolist() == made.source_offsets.tolist()
+    assert found.sequences.tolist() == sequences.tolist()
+
+
+def test_provenance_of_a_one_to_one_pipeline_takes_less_than_a_byte_a_record() -> None:
+    rows = np.arange(500_000)
+    size = sum(map(len, ProvenanceMap(0, 0, "sink", 0, rows, rows, np.zeros_like(rows)).messages()))
+    assert size < len(rows)
+
+
+@given(st.lists(st.integers(1, 100), min_size=1), st.integers(0, 1000))
+def test_ranges_that_tile_are_green_and_a_missing_one_is_red(sizes: list[int], genesis: int) -> None:
+    cuts = np.cumsum([genesis, *sizes]).tolist()
+    whole = [entry_over(low, high) for low, high in itertools.pairwise(cuts)]
+    first = Genesis("p", 0, genesis, {})
+    assert ledger_tiles_source({0: iter([first, *whole])}).holds
+    assert not ledger_tiles_source({0: iter([first, *whole, whole[-1]])}).holds
+    if len(whole) > 1:
+        assert not ledger_tiles_source({0: iter([first, *whole[1:]])}).holds
+
+
+def entry_over(start: int, end: int) -> LedgerEntry:
+    return LedgerEntry("p", "s", 0, start, end, 0, 0, 0, 0, 0, (), "r", 1, 0, "c", 0, 0)
+
+
+def test_failures_repeat_by_seed_and_do_not_fail_for_ever() -> None:
+    def fails(seed: int, run_attempt: int) -> bool:
+        try:
+            Failures(probability=0.5, seed=seed).fail_transaction(0, 1000, run_attempt, 0)
+        except InjectedFailure:
+            return True
+        return False
+
+    for seed in range(20):
+        drawn = [fails(seed, attempt) for attempt in range(1, 40)]
+        assert drawn == [fails(seed, attempt) for attempt in range(1, 40)]
+        assert 5 < sum(drawn) < 35
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1])
+def test_a_probability_outside_is_refused(probability: float) -> None:
+    with pytest.raises(EosError, match="does not exist"):
+        Failures(probability=probability)
+
+
+def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
+    with pytest.raises(EosError, match="reads and writes one topic"):
+        pipeline(source=Topic("t"), sink=Topic("t"), name="loop")(lambda records: records)
+
+
+@pytest.mark.parametrize("name", ["Big", "a-b", "a/b", "", "1a"])
+def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(EosError, match="no name for a pipeline"):
+        pipeline(source=Topic("s"), sink=Topic("t"), name=name or " ")(lambda records: records)
+
+
+def test_the_nodes_above_the_source_are_read_from_the_plan() -> None:
+    explained = """\
+== Physical Plan ==
+AdaptiveSparkPlan isFinalPlan=false
++- Project [key#1]
+   +- BroadcastHashJoin [a], [b], LeftOuter, BuildRight, false
+      :- Project [key#1]
+      :  +- Scan KafkaRelation(strategy=Assign[x-0]) [key#1]
+      +- BroadcastExchange HashedRelationBroadcastMode(List(input[0]))
+         +- Exchange hashpartitioning(a, 4)
+            +- LocalTableScan [a]
+"""
+    path = ["AdaptiveSparkPlan", "Project", "BroadcastHashJoin", "Project", "Scan KafkaRelation"]
+    assert nodes_above_source(explained) == [path]

@@ -1,0 +1,283 @@
+"""What a transform may be: any function of one record; whatever cannot be kept exact is refused or noticed."""
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.preview import preview, sample_records
+from eos_assets.kafka.topics import Topic
+from eos_assets.pipelines.squares import squares
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
+
+
+def test_a_transform_is_unit_tested_without_kafka(spark: SparkSession) -> None:
+    rows = squares.transform(sample_records(spark, [("a", "12"), ("b", "x"), ("c", None)])).collect()
+    assert [row.value for row in rows] == ["144", None, None]
+    assert [row.error is None for row in rows] == [True, False, False]
+
+
+def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        parts = f.posexplode(f.split(f.col("value").cast("string"), ",")).alias("sequence", "value")
+        return records.select("key", parts, "origin")
+
+    lab = make_lab(spread, partitions=1)
+    lab.produce([b"a,b,c"], key=b"k")
+    lab.produce([b"d"], key=b"k")
+    report = lab.run()
+    assert lab.values() == [b"a", b"b", b"c", b"d"]
+    assert (report.summary()[0].records_in, report.summary()[0].records_out) == (2, 4)
+    assert lab.broken() == set()
+
+
+def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> None:
+    """More outputs than a slice and an Arrow batch hold."""
+
+    def spread(records: DataFrame) -> DataFrame:
+        return records.select(
+            "key", f.explode(f.sequence(f.lit(1), f.lit(60_000))).cast("string").alias("value"), "origin"
+        )
+
+    lab = make_lab(spread, partitions=1, slice_records=1)
+    lab.produce([b"1", b"2", b"3"])
+    report = lab.run()
+    assert [entry.records_in for entry in report.entries] == [1, 1, 1]
+    assert [entry.records_out for entry in report.entries] == [60_000] * 3
+    assert lab.values() == [b"%d" % n for n in range(1, 60_001)] * 3
+
+
+def test_skips_are_named_and_counted(make_lab: MakeLab) -> None:
+    def odd_only(records: DataFrame) -> DataFrame:
+        even = f.col("value").cast("string").cast("long") % 2 == 0
+        return records.select("key", "value", even.alias("skip"), "origin")
+
+    lab = make_lab(odd_only)
+    lab.fill(300)
+    report = lab.run()
+    assert sum(outcome.skipped for outcome in report.summary()) == 150
+    assert sorted(int(v or 0) for v in lab.values()) == list(range(1, 300, 2))
+    assert lab.broken() == set()
+
+
+def test_a_plain_filter_is_refused_unless_it_is_declared(make_lab: MakeLab) -> None:
+    def odd_only(records: DataFrame) -> DataFrame:
+        return records.where(f.col("value").cast("string").cast("long") % 2 == 1).select("key", "value", "origin")
+
+    lab = make_lab(odd_only)
+    lab.fill(300)
+    report = lab.run()
+    assert not report.complete
+    assert "declare drops=True" in report.summary()[0].reason
+    assert lab.read() == []
+    dropping = lab.with_(drops=True)
+    assert dropping.run().complete
+    assert sorted(int(v or 0) for v in lab.values()) == list(range(1, 300, 2))
+    assert dropping.lag() == 0
+    assert dropping.broken() == set()
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_partition_whose_rows_are_all_filtered_is_closed(make_lab: MakeLab, kept: int) -> None:
+    """F28: its task gets no row and cannot know its partition."""
+
+    def few(records: DataFrame) -> DataFrame:
+        return records.where(f"origin.partition = 0 and origin.offset < {kept}").select("key", "value", "origin")
+
+    lab = make_lab(few, drops=True)
+    lab.fill(300)
+    assert lab.run().complete
+    assert lab.lag() == 0
+    assert len(lab.read()) == kept
+    assert lab.broken() == set()
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        lambda records: records.repartition(4),
+        lambda records: records.coalesce(1),
+        lambda records: records.orderBy(f.rand(7)),
+        lambda records: records.where("origin.offset % 2 = 0").union(records.where("origin.offset % 2 = 1")),
+        lambda records: records.groupBy("origin").agg(f.first("key").alias("key"), f.first("value").alias("value")),
+    ],
+    ids=["repartition", "coalesce", "sort", "union", "groupBy"],
+)
+def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # type: ignore[no-untyped-def]
+    """F28: without bringing the rows back, the first task would commit the whole range and the rest would be lost."""
+    lab = make_lab(lambda records: squared(hidden(records)))
+    lab.fill(900)
+    assert lab.run().complete
+    lab.assert_squares(range(900))
+    assert lab.lag() == 0
+
+
+@pytest.mark.parametrize("cut", [lambda r: r.limit(10), lambda r: r.sample(0.5, seed=1)], ids=["limit", "sample"])
+def test_limit_and_sample_are_refused(make_lab: MakeLab, cut) -> None:  # type: ignore[no-untyped-def]
+    lab = make_lab(lambda records: squared(cut(records)))
+    lab.fill(90)
+    with pytest.raises(EosError, match="leave out limit"):
+        lab.run()
+    assert lab.read() == []
+
+
+def test_a_small_table_may_be_joined(make_lab: MakeLab, spark: SparkSession) -> None:
+    names = spark.createDataFrame([(n, f"name-{n}") for n in range(300)], "number string, name string")
+
+    def named(records: DataFrame) -> DataFrame:
+        joined = records.join(f.broadcast(names), f.col("value").cast("string") == f.col("number"), "left")
+        return joined.select("key", f.col("name").alias("value"), "origin")
+
+    lab = make_lab(named)
+    lab.fill(300)
+    assert lab.run().complete
+    assert sorted(v or b"" for v in lab.values()) == sorted(b"name-%d" % n for n in range(300))
+
+
+def test_outputs_go_to_several_topics_in_one_transaction(make_lab: MakeLab) -> None:
+    lab = make_lab(sinks=2)
+    one, two = (sink.name for sink in lab.pipeline.sinks)
+
+    def split(records: DataFrame) -> DataFrame:
+        even = f.col("value").cast("string").cast("long") % 2 == 0
+        return records.select("key", "value", f.when(even, one).otherwise(two).alias("topic"), "origin")
+
+    lab = lab.with_(transform=split)
+    lab.fill(300)
+    assert lab.run().complete
+    assert sorted(int(v or 0) for v in lab.values(one)) == list(range(0, 300, 2))
+    assert sorted(int(v or 0) for v in lab.values(two)) == list(range(1, 300, 2))
+    assert lab.broken() == set()
+
+
+def test_a_topic_or_partition_that_is_not_declared_commits_nothing(make_lab: MakeLab) -> None:
+    for column, value, told in (("topic", "elsewhere", "not declared"), ("partition", 7, "partition 7")):
+        lab = make_lab(
+            lambda records, c=column, v=value: records.select("key", "value", f.lit(v).alias(c), "origin"), partitions=1
+        )
+        lab.fill(10)
+        report = lab.run()
+        assert not report.complete
+        assert told in report.summary()[0].reason
+        assert lab.read() == []
+
+
+def test_partitions_may_be_declared(make_lab: MakeLab) -> None:
+    lab = make_lab(lambda records: records.select("key", "value", f.lit(2).alias("partition"), "origin"))
+    lab.fill(90)
+    assert lab.run().complete
+    assert {message.partition() for message in lab.read()} == {2}
+    assert lab.broken() == set()
+
+
+def test_headers_timestamps_and_nulls_are_kept(make_lab: MakeLab) -> None:
+    def same(records: DataFrame) -> DataFrame:
+        return records.select("key", "value", "headers", "timestamp", "origin")
+
+    lab = make_lab(same, partitions=1)
+    lab.produce([b"v"], key=b"k", headers=[("a", b"1"), ("a", b"2"), ("b", None)])
+    lab.produce([None], key=b"tombstone")
+    lab.produce([b"no key"], key=None)
+    lab.produce([b""], key=b"")
+    before = lab.read(lab.source)
+    assert lab.run().complete
+    after = lab.read()
+    as_written = [(m.key(), m.value(), m.headers() or None, m.timestamp()) for m in before]
+    assert sorted(map(repr, as_written)) == sorted(
+        repr((m.key(), m.value(), m.headers() or None, m.timestamp())) for m in after
+    )
+    assert lab.broken() == set()
+
+
+def test_records_of_a_megabyte_go_through(make_lab: MakeLab) -> None:
+    lab = make_lab(
+        lambda records: records.select("key", "value", "origin"),
+        source=Topic("megabytes-in", partitions=1, max_message_bytes=5_000_000),
+        sink=[Topic("megabytes-out", partitions=1, max_message_bytes=5_000_000)],
+    )
+    payloads = [bytes([65 + n]) * 1_200_000 for n in range(12)]
+    lab.produce(payloads, key=b"k")
+    assert lab.run().complete
+    assert lab.values() == payloads
+
+
+def test_an_empty_source_and_empty_partitions_are_no_work(make_lab: MakeLab) -> None:
+    lab = make_lab()
+    report = lab.run()
+    assert report.complete
+    assert report.summary() == []
+    lab.produce([b"1", b"2"], partition=1)
+    assert lab.run().complete
+    lab.assert_squares([1, 2])
+    again = lab.run()
+    assert again.complete
+    assert again.entries == [], "nothing new to do is a success that writes nothing"
+
+
+def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeLab) -> None:
+    wrong = {
+        "no column `origin`": lambda r: r.select("key", "value"),
+        "or a changed one": lambda r: r.select("value", f.lit(1).alias("origin")),
+        "no column `value`": lambda r: r.select("key", "origin"),
+        "`note`, which means nothing": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
+        "is bigint": lambda r: r.select(f.lit(1).cast("long").alias("value"), "origin"),
+    }
+    lab = make_lab()
+    lab.fill(30)
+    for told, transform in wrong.items():
+        with pytest.raises(EosError, match=told):
+            lab.with_(transform=transform).run()
+    assert lab.read() == []
+
+
+def raising(records: DataFrame) -> DataFrame:
+    """ANSI mode: a cast of no number raises and fails the whole job."""
+    return records.select("key", f.col("value").cast("string").cast("long").cast("string").alias("value"), "origin")
+
+
+def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
+    lab = make_lab(raising, partitions=1)
+    lab.produce([b"1", b"x", b"3"])
+    report = lab.run(max_attempts=1)
+    assert not report.complete
+    assert "CAST_INVALID_INPUT" in report.failures[0]
+    assert lab.read() == []
+
+
+def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeLab) -> None:
+    lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
+    lab.produce([b"%d" % n for n in range(10)])
+    lab.produce([b"poison"])
+    lab.produce([b"%d" % n for n in range(11, 20)])
+    assert lab.run().complete
+    assert lab.values() == [b"%d" % n for n in range(20) if n != 10]
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert letter.value() == b"poison"
+    assert "CAST_INVALID_INPUT" in str(dict(letter.headers() or [])["eos.error"])
+    assert lab.lag() == 0
+    lab.produce([b"a", b"b", b"c"])
+    with pytest.raises(EosError, match="max_isolated"):
+        lab.run()
+
+
+def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
+    lab.fill(30)
+    shown = preview(lab.pipeline, lab.spark, lab.connection, 5)
+    assert len(shown) == 5
+    for found in shown:
+        assert int(found.results[0].value) == int(bytes(found.source.value)) ** 2
+    assert lab.read() == []
+
+
+def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: MakeLab) -> None:
+    from eos_assets.exactly_once.verify import verify_pipeline
+
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    lab.run()
+    changed = lab.with_(code_version="another")
+    lab.fill(50)
+    changed.run()
+    lab.assert_squares(range(150))
+    told = verify_pipeline(changed.pipeline, lab.spark, lab.connection).versions
+    assert told == [f"partition 0: from 0: {lab.pipeline.code_version}; from 100: another"]
