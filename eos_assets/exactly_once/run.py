@@ -1,5 +1,6 @@
 """A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -124,8 +125,8 @@ class Run:
             except Exception as failure:
                 self.report.failures.append(brief(failure))
                 self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
-                if self.pipeline.on_error == "isolate" and not injected(failure):
-                    isolated += self.isolate(plans, ranges, isolated)
+                if not may_heal(failure):
+                    isolated += self.isolate(plans, ranges, isolated, brief(failure))
                 continue
             self.report.outcomes += outcomes
             if any(o.outcome in ("refused", "failed") for o in outcomes):
@@ -196,16 +197,30 @@ class Run:
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        result = self.pipeline.transform(source)
-        check_shape(result, self.pipeline.name)
+        try:
+            result = self.pipeline.transform(source)
+            check_shape(result, self.pipeline.name)
+        except EosError:
+            raise
+        except Exception as failure:
+            raise EosError(
+                f"The transform of {self.pipeline.name} cannot be planned: {brief(failure)}",
+                "Mend the transform; nothing was read or written.",
+            ) from failure
         return result
 
     @staticmethod
     def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
         return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
 
-    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], before: int) -> int:
+    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], before: int, reason: str) -> int:
         """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many."""
+        if self.pipeline.on_error == "stop":
+            raise EosError(
+                f"The transform of {self.pipeline.name} raises: {reason}",
+                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them aside. "
+                "What was committed before stays; nothing of the failed slices is visible.",
+            )
         found = 0
         for planned in ranges:
             poison = isolation.first_poison(self.transformed, planned)
@@ -253,5 +268,12 @@ def brief(failure: Exception) -> str:
     return (told[-1] if told else lines[0] if lines else repr(failure))[:500]
 
 
-def injected(failure: Exception) -> bool:
-    return "InjectedFailure" in str(failure)
+#: What another attempt may heal: our own protocol's errors, Kafka's, and lost workers. All else is the transform's.
+HEALABLE = re.compile(
+    r"eos_assets\.exactly_once\.|KafkaException|TimeoutError|org\.apache\.kafka|worker exited|crashed|Connection reset"
+    r"|EOFException|ExecutorLost|Broken pipe"
+)
+
+
+def may_heal(failure: Exception) -> bool:
+    return bool(HEALABLE.search(brief(failure)) or re.search(r"worker exited|ExecutorLost", str(failure)))

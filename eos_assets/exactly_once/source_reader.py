@@ -12,6 +12,8 @@ from eos_assets.kafka.connection import ask
 from eos_assets.kafka.tail import last_record, records
 
 PATIENCE_SECONDS = 30
+#: Reading on over so many records is quicker than seeking.
+NEARBY = 1000
 
 
 class SourceReader:
@@ -70,13 +72,14 @@ class SourceReader:
 
     def fetch(self, partition: int, offsets: list[int]) -> dict[int, Message]:
         """The source records at these offsets, which rise: read forward where they lie close, else sought."""
-        wanted, found = set(offsets), {}
-        position = -1
+        wanted = set(offsets)
+        found: dict[int, Message] = {}
+        position: int | None = None
         deadline = time.monotonic() + PATIENCE_SECONDS
         for offset in offsets:
             if offset in found:
                 continue
-            if not position <= offset < position + 1000:
+            if position is None or not position <= offset < position + NEARBY:
                 self.consumer.assign([TopicPartition(self.names.source, partition, offset)])
             while offset not in found:
                 if time.monotonic() > deadline:

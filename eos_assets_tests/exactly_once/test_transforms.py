@@ -44,7 +44,9 @@ def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> No
     report = lab.run()
     assert [entry.records_in for entry in report.entries] == [1, 1, 1]
     assert [entry.records_out for entry in report.entries] == [60_000] * 3
-    assert lab.values() == [b"%d" % n for n in range(1, 60_001)] * 3
+    for partition in {message.partition() for message in lab.read()}:
+        values = [int(m.value() or 0) for m in lab.read() if m.partition() == partition]
+        assert values == list(range(1, 60_001)) * (len(values) // 60_000)
 
 
 def test_skips_are_named_and_counted(make_lab: MakeLab) -> None:
@@ -221,6 +223,7 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
         "no column `value`": lambda r: r.select("key", "origin"),
         "`note`, which means nothing": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
         "is bigint": lambda r: r.select(f.lit(1).cast("long").alias("value"), "origin"),
+        "cannot be planned": lambda r: r.select("no_such_column", "origin"),
     }
     lab = make_lab()
     lab.fill(30)
@@ -238,9 +241,8 @@ def raising(records: DataFrame) -> DataFrame:
 def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
     lab = make_lab(raising, partitions=1)
     lab.produce([b"1", b"x", b"3"])
-    report = lab.run(max_attempts=1)
-    assert not report.complete
-    assert "CAST_INVALID_INPUT" in report.failures[0]
+    with pytest.raises(EosError, match="raises: .*CAST_INVALID_INPUT"):
+        lab.run()
     assert lab.read() == []
 
 
@@ -250,7 +252,7 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeL
     lab.produce([b"poison"])
     lab.produce([b"%d" % n for n in range(11, 20)])
     assert lab.run().complete
-    assert lab.values() == [b"%d" % n for n in range(20) if n != 10]
+    assert sorted(int(v or 0) for v in lab.values()) == [n for n in range(20) if n != 10]
     (letter,) = lab.read(lab.pipeline.names().dead_letters)
     assert letter.value() == b"poison"
     assert "CAST_INVALID_INPUT" in str(dict(letter.headers() or [])["eos.error"])

@@ -1,0 +1,103 @@
+"""The price of exactly once: our sink against Spark's own at-least-once sink and our weaker mode, in one run.
+
+All contenders read the same records with the same reader settings and apply the same transform. They take turns, the
+first round is a warm-up, and the figures are medians. `make bench` runs it on a broker of its own.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.exactly_once.source import records
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.pipelines.squares import squares
+from eos_assets.resources.spark import SparkResource
+
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+
+
+def spark_sink(spark: SparkSession, connection: Connection, turn: int) -> float:
+    """Spark's own Kafka sink: idempotent per task attempt, at least once over retries."""
+    topic = Topic(f"spark-{turn}", partitions=3)
+    create_topics([topic], connection)
+    ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, squares.source.name).items()]
+    begun = time.monotonic()
+    result = squares.transform(records(spark, connection, squares.source.name, ranges)).where("error is null")
+    (
+        result.select("key", "value")
+        .write.format("kafka")
+        .option("kafka.bootstrap.servers", connection.bootstrap_servers)
+        .option("topic", topic.name)
+        .option("kafka.acks", "all")
+        .option("kafka.linger.ms", "5")
+        .option("kafka.batch.size", str(1 << 20))
+        .option("kafka.compression.type", "lz4")
+        .save()
+    )
+    return time.monotonic() - begun
+
+
+def ours(mode: Mode) -> Callable[[SparkSession, Connection, int], float]:
+    def run(spark: SparkSession, connection: Connection, turn: int) -> float:
+        pipeline = replace(squares, name=f"squares_{turn}", sinks=(Topic(f"ours-{turn}", partitions=3),))
+        create_topics(pipeline.own_topics(mode), connection)
+        begun = time.monotonic()
+        report = run_pipeline(pipeline, spark, connection, RunOptions(mode=mode))
+        seconds = time.monotonic() - begun
+        assert report.complete, report.failures
+        assert sum(outcome.records_out for outcome in report.summary()) == COUNT
+        return seconds
+
+    return run
+
+
+CONTENDERS = {
+    "Spark's sink, at least once": spark_sink,
+    "eos, exactly once": ours(Mode.EXACTLY_ONCE),
+    "eos, at least once": ours(Mode.AT_LEAST_ONCE),
+}
+
+
+def main() -> None:
+    console = Console()
+    seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    spark = SparkResource(address="in-process").spark_session
+    with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([squares.source], connection)
+        fill(connection, squares.source.name, COUNT)
+        turn = 0
+        for number in range(ROUNDS + 1):
+            for name, contender in CONTENDERS.items():
+                turn += 1
+                took = contender(spark, connection, turn)
+                console.print(f"{'warm-up' if number == 0 else f'round {number}'}: {name}: {took:.2f} s")
+                if number:
+                    seconds[name].append(took)
+    spark.stop()
+    peer = statistics.median(seconds["Spark's sink, at least once"])
+    table = Table("contender", "median s", "spread s", "records/s", "of Spark's sink", title=f"{COUNT:,} records")
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        spread = f"{min(times):.2f} to {max(times):.2f}"
+        table.add_row(name, f"{median:.2f}", spread, f"{COUNT / median:,.0f}", f"{peer / median:.2f}")
+    console.print(table)
+
+
+main()
