@@ -218,8 +218,8 @@ class Run:
         if self.pipeline.on_error == "stop":
             raise EosError(
                 f"The transform of {self.pipeline.name} raises: {reason}",
-                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them aside. "
-                "What was committed before stays; nothing of the failed slices is visible.",
+                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
+                "aside. What was committed before stays; nothing of the failed slices is visible.",
             )
         found = 0
         for planned in ranges:

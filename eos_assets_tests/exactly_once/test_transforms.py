@@ -241,7 +241,7 @@ def raising(records: DataFrame) -> DataFrame:
 def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
     lab = make_lab(raising, partitions=1)
     lab.produce([b"1", b"x", b"3"])
-    with pytest.raises(EosError, match="raises: .*CAST_INVALID_INPUT"):
+    with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
         lab.run()
     assert lab.read() == []
 
