@@ -264,8 +264,7 @@ class Slice:
                 )
 
     def provenance(self) -> Iterator[ProvenanceMap]:
-        """One map per target, and one for the source records skipped on purpose."""
-        self.check_deliveries()
+        """One map per target, and one for the source records skipped on purpose; after `check_deliveries`."""
         for target in self.targets.values():
             yield ProvenanceMap(
                 self.partition,

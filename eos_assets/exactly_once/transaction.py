@@ -92,6 +92,7 @@ class Transaction:
         self.begin()
         partition, names = self.planned.partition, self.job.names
         self.flush()
+        written.check_deliveries()
         if self.new_ledger:
             genesis = Genesis(names.pipeline, partition, written.start, self.job.topic_ids)
             self.produce_own(names.ledger, b"genesis", genesis.to_json())

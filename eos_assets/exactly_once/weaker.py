@@ -59,6 +59,7 @@ class Untransacted:
     def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
         partition, names = self.planned.partition, self.job.names
         self.flush()
+        written.check_deliveries()
         for provenance in written.provenance():
             for value in provenance.messages():
                 self.producer.produce(names.provenance, key=b"%d" % written.start, value=value, partition=partition)

@@ -35,9 +35,8 @@ def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> No
     """More outputs than a slice and an Arrow batch hold."""
 
     def spread(records: DataFrame) -> DataFrame:
-        return records.select(
-            "key", f.explode(f.sequence(f.lit(1), f.lit(60_000))).cast("string").alias("value"), "origin"
-        )
+        numbers = f.sequence(f.lit(1), f.lit(60_000)).cast("array<string>")
+        return records.select("key", f.explode(numbers).alias("value"), "origin")
 
     lab = make_lab(spread, partitions=1, slice_records=1)
     lab.produce([b"1", b"2", b"3"])
