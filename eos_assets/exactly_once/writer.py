@@ -131,7 +131,7 @@ class PartitionWriter:
         self.held = rows.slice(cut)
         if cut:
             self.slice_write(rows.slice(0, cut))
-        return cut > 0
+        return self.slice.records_in > 0 and int(offsets[-1]) >= self.slice.next  # all that was written is complete
 
     def slice_write(self, rows: pa.RecordBatch) -> None:
         self.transaction.begin()

@@ -90,6 +90,16 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
         assert Path(server["data"]).is_dir()
         assert Path(server["log"]).is_file()
 
+    eos("topics", "create")
+    report = json.loads(eos("run", "squares", "--failure-probability", "0.3", "--json").stdout)
+    assert report["complete"]
+    assert sum(row["records_out"] for row in report["partitions"]) == 2000
+    proof = json.loads(eos("verify", "squares", "--json").stdout)
+    assert proof["holds"], "the same pipeline on Spark Connect"
+    assert proof["sink_records"] == 2000
+    assert "datasource/0/7" in eos("trace", "datasink", "0", "7").stdout
+    assert "datasink/0/7" in eos("trace", "--source", "datasource", "0", "7").stdout
+
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
     assert "Ended" in eos("down").stdout
