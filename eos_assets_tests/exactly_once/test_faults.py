@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.run import RunReport
+from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 from eos_assets_tests.waiting import wait_for
@@ -151,9 +151,8 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
     lab.fill(200)
     slow = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
     pid = stopped(tmp_path)
-    wait_for(lambda: len(lab.read(isolation="read_uncommitted")) == 200)
-    asleep = time.monotonic()
-    wait_for(lambda: time.monotonic() - asleep > 3)
+    wait_for(lambda: any(there.high > there.stable for there in bounds(lab.connection, lab.sink).values()))
+    wait_for(lambda: all(there.high == there.stable for there in bounds(lab.connection, lab.sink).values()))
     os.kill(pid, signal.SIGCONT)
     report = slow.result()
     assert report.complete

@@ -1,5 +1,7 @@
 """What a transform may be: any function of one record; whatever cannot be kept exact is refused or noticed."""
 
+import uuid
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -191,10 +193,11 @@ def test_headers_timestamps_and_nulls_are_kept(make_lab: MakeLab) -> None:
 
 
 def test_records_of_a_megabyte_go_through(make_lab: MakeLab) -> None:
+    name = f"megabytes-{uuid.uuid4().hex[:8]}"
     lab = make_lab(
         lambda records: records.select("key", "value", "origin"),
-        source=Topic("megabytes-in", partitions=1, max_message_bytes=5_000_000),
-        sink=[Topic("megabytes-out", partitions=1, max_message_bytes=5_000_000)],
+        source=Topic(f"{name}-in", partitions=1, max_message_bytes=5_000_000),
+        sink=[Topic(f"{name}-out", partitions=1, max_message_bytes=5_000_000)],
     )
     payloads = [bytes([65 + n]) * 1_200_000 for n in range(12)]
     lab.produce(payloads, key=b"k")
