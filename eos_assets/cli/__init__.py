@@ -4,6 +4,7 @@ import importlib
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from eos_assets.errors import EosError
 
@@ -48,16 +49,19 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except EosError as error:
-            stderr = Console(stderr=True, highlight=False, soft_wrap=True)
-            stderr.print(f"[bold red]error:[/] {escape(error.problem)}")
-            stderr.print(f"[bold]remedy:[/] {escape(error.remedy)}")
+            tell(error)
+            raise click.exceptions.Exit(1) from error
+        except Exception as error:
+            if type(error).__name__ != "KafkaException":
+                raise
+            tell(EosError(f"Kafka says: {error.args[0].str()} ({error.args[0].name()}).", "Look with `eos doctor`."))
             raise click.exceptions.Exit(1) from error
 
 
-def escape(text: str) -> str:
-    from rich.markup import escape as rich_escape
-
-    return rich_escape(text)
+def tell(error: EosError) -> None:
+    stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+    stderr.print(f"[bold red]error:[/] {escape(error.problem)}")
+    stderr.print(f"[bold]remedy:[/] {escape(error.remedy)}")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

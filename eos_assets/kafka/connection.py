@@ -17,7 +17,7 @@ from eos_assets.settings import Settings
 DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1000}
 PATIENCE_SECONDS = 10
 
-#: What a cluster says while it elects, loads or settles. The same question a moment later gets an answer.
+#: What a broker says while it elects, loads or settles. The same question a moment later gets an answer.
 TRANSIENT = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -31,9 +31,18 @@ TRANSIENT = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError._TRANSPORT,
-    KafkaError._TIMED_OUT,
-    KafkaError._NOENT,  # "no leaders found"
+}
+#: What the client itself says (its codes are negative) is about connections that come and go, but for these.
+LASTING = {
+    KafkaError._INVALID_ARG,
+    KafkaError._AUTHENTICATION,
+    KafkaError._STATE,
+    KafkaError._CONFLICT,
+    KafkaError._FATAL,
+    KafkaError._FENCED,
+    KafkaError._NOT_IMPLEMENTED,
+    KafkaError._UNSUPPORTED_FEATURE,
+    KafkaError._AUTO_OFFSET_RESET,
 }
 
 Answer = TypeVar("Answer")
@@ -46,9 +55,14 @@ def ask(question: Callable[[], Answer], patience: float = 30) -> Answer:
         try:
             return question()
         except KafkaException as error:
-            if error.args[0].code() not in TRANSIENT or time.monotonic() > deadline:
+            if not transient(error.args[0]) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def transient(error: KafkaError) -> bool:
+    code = error.code()
+    return error.retriable() or code in TRANSIENT or (code < 0 and code not in LASTING)
 
 
 @dataclass(frozen=True)
