@@ -22,6 +22,7 @@ demo: install  ## run the main job on a Kafka and a Spark of its own
 	@$(BIN)/eos demo
 
 test: install  ## run the tests on a real Kafka and a real Spark
+	@$(BIN)/eos jars
 	@$(BIN)/pytest
 
 bench: install  ## measure the price of exactly once against its peers

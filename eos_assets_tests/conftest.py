@@ -70,6 +70,8 @@ def make_topic(connection: Connection) -> Iterator[MakeTopic]:
 
 @pytest.fixture
 def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty EOS_HOME for one test."""
+    """An empty EOS_HOME for one test, and no other cluster in sight."""
+    monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("EOS_SPARK", raising=False)
     monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
     return tmp_path / "home"

@@ -1,10 +1,14 @@
 """`eos demo`: the main job from beginning to end, on a Kafka and a Spark of its own."""
 
+import os
+import shutil
+import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import click
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +16,7 @@ from eos_assets.cli import verify
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.cli.run import show
+from eos_assets.cli.servers import interrupt
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
@@ -42,7 +47,9 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     fetch_jars(settings)
     require_space(make_folder(settings.home))
     stderr = Console(stderr=True, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.home) as folder:
+    signal.signal(signal.SIGTERM, interrupt)
+    sweep(settings.home)
+    with tempfile.TemporaryDirectory(prefix=f"demo-{os.getpid()}-", dir=settings.home) as folder:
         with stderr.status("Starting Kafka …"):
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
             cluster.start()
@@ -52,6 +59,13 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
             cluster.close()
     if not result.holds:
         raise click.ClickException("an invariant is broken")
+
+
+def sweep(home: Path) -> None:
+    """Removes what a killed demo left: the folders of processes that are gone."""
+    for folder in home.glob("demo-*-*"):
+        if not psutil.pid_exists(int(folder.name.split("-")[1])):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(connection: Connection, count: int, failures: Failures, stderr: Console) -> Verification:

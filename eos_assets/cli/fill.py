@@ -17,8 +17,7 @@ DEFAULT_PARTITIONS = 3
 @click.option("--count", type=click.IntRange(1), required=True, help="How many integers to add.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the topic, if it is created. Default: 3.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many records a second.")
-@click.option("--start", type=click.IntRange(0), help="First integer. Default: behind the last one in the topic.")
-def fill_command(topic: str, count: int, partitions: int | None, rate: float | None, start: int | None) -> None:
+def fill_command(topic: str, count: int, partitions: int | None, rate: float | None) -> None:
     """Write COUNT integers into TOPIC, key and value both the decimal string, each exactly once and in order.
 
     An idempotent producer (acks=all) writes them to the partitions a Java client would choose. A further fill goes
@@ -35,7 +34,7 @@ def fill_command(topic: str, count: int, partitions: int | None, rate: float | N
             f"Say --partitions {len(existing.partitions)}, or fill another topic.",
         )
     with bar(f"Filling {topic}", count) as done:
-        filled = fill(connection, topic, count, rate=rate, start=start, progress=done)
+        filled = fill(connection, topic, count, rate=rate, progress=done)
     if filled.completed:
         click.echo(f"An earlier fill was interrupted: completed {filled.completed} integers below {filled.first}.")
     click.echo(

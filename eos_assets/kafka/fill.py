@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
@@ -49,7 +49,6 @@ def fill(
     count: int,
     *,
     rate: float | None = None,
-    start: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Filled:
     """Adds `count` integers behind those that earlier fills wrote.
@@ -59,7 +58,7 @@ def fill(
     """
     producer = idempotent_producer(connection)
     partitions = len(producer.list_topics(topic).topics[topic].partitions)  # also connects, for a quick first batch
-    written_to = last_integers(connection, topic, partitions) if start is None else [start - 1] * partitions
+    written_to = last_integers(connection, topic, partitions)
     first = max(written_to) + 1
     end = first + count
     sender = Sender(producer, topic, progress)
@@ -88,6 +87,8 @@ def idempotent_producer(connection: Connection) -> Producer:
             batch_num_messages=100_000,
             queue_buffering_max_messages=QUEUE_MESSAGES,
             delivery_timeout_ms=DELIVERY_SECONDS * 1000,
+            delivery_report_only_error=True,
+            enable_gapless_guarantee=True,  # a record that times out takes all later ones with it: no hole is left
         )
     )
 
@@ -100,26 +101,43 @@ class Sender:
         self.topic = topic
         self.progress = progress
         self.sent = 0
+        self.error: KafkaError | None = None
 
     def send(self, partition: int, texts: list[bytes]) -> None:
         """Waits for room first: meeting a full queue, `produce_batch` would refuse some records and take later ones,
         and the order would be lost."""
         while len(self.producer) + len(texts) > QUEUE_MESSAGES:
             self.producer.poll(0.02)
+            self.check()
             self.progress(self.sent - len(self.producer))
         records: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
-        if self.producer.produce_batch(self.topic, records, partition) != len(records):
+        taken = self.producer.produce_batch(self.topic, records, partition, on_delivery=self.report)
+        if taken != len(records):
             raise KafkaException(next(record["_error"] for record in records if "_error" in record))
         self.sent += len(records)
         self.producer.poll(0)
+        self.check()
         self.progress(self.sent - len(self.producer))
+
+    def report(self, error: KafkaError | None, _: Message) -> None:
+        self.error = self.error or error
+
+    def check(self) -> None:
+        """A record that was given up is an error: it is no longer in the queue, but nobody acknowledged it."""
+        if self.error is not None:
+            raise EosError(
+                f"Records for {self.topic} were not acknowledged within {DELIVERY_SECONDS} s: {self.error.str()}.",
+                "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
+            )
 
     def finish(self) -> None:
         """Waits for every acknowledgement. What the brokers did not take in time is an error, never a guess."""
         deadline = time.monotonic() + DELIVERY_SECONDS + 10
         while len(self.producer) and time.monotonic() < deadline:
             self.producer.flush(0.2)
+            self.check()
             self.progress(self.sent - len(self.producer))
+        self.check()
         if len(self.producer):
             raise EosError(
                 f"{len(self.producer)} records for {self.topic} are not acknowledged after {DELIVERY_SECONDS} s.",
@@ -143,7 +161,7 @@ def last_integer(message: Message | None, topic: str, partition: int, end: int) 
             return -1
         raise EosError(
             f"Partition {partition} of {topic} is empty but ends at offset {end}: its records were deleted.",
-            "Say where to go on with `--start N`.",
+            "Where the last fill ended cannot be known any more: fill another topic.",
         )
     value = message.value()
     if value is None or not value.isdigit():

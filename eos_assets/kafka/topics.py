@@ -126,7 +126,7 @@ def compare_topics(topics: Iterable[Topic], connection: Connection) -> list[Topi
         replicas = len(partitions[0].replicas)
         found = {"partitions": str(len(partitions)), "replication": str(replicas)}
         found |= {name: str(entry.value) for name, entry in actual[topic.name].items()}
-        brokers = len(metadata.brokers)
+        brokers = max(len(metadata.brokers), replicas)  # a broker that is away changes no declaration
         wanted = {"partitions": str(topic.partitions), **topic.config(brokers)}
         if topic.replication is not None:
             wanted["replication"] = str(topic.replication)

@@ -80,6 +80,11 @@ class KafkaCluster:
     ) -> None:
         if brokers not in (1, 3):
             raise EosError(f"{brokers} brokers are not supported.", "Use 1 broker, or 3 to survive the loss of one.")
+        if first_port is not None and first_port + 2 * brokers > 65536:
+            raise EosError(
+                f"{brokers} broker(s) from port {first_port} on need ports above 65535.",
+                f"Choose a first port of at most {65536 - 2 * brokers} with --kafka-port or EOS_KAFKA_PORT.",
+            )
         self.folder = folder
         self.fixed = first_port is not None
         self.settings = settings or Settings.load()

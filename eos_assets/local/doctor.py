@@ -35,7 +35,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield finding("Folder", lambda: f"{make_folder(settings.home)} is writable")
     yield finding("Disk", lambda: disk(settings))
     yield finding("Jars", lambda: jar_state(settings))
-    yield finding("Kafka port", lambda: port(settings.kafka_port, ours, "Kafka broker 1", "EOS_KAFKA_PORT"))
+    yield finding("Kafka ports", lambda: kafka_ports(settings, stack))
     yield finding(
         "Spark port", lambda: port(settings.spark_connect_port, ours, "Spark Connect", "EOS_SPARK_CONNECT_PORT")
     )
@@ -94,6 +94,16 @@ def port(number: int, ours: set[int], purpose: str, setting: str) -> str:
         return f"{number}, in use by `eos up`"
     require_free(number, purpose, setting)
     return f"{number} is free"
+
+
+def kafka_ports(settings: Settings, stack: Stack) -> str:
+    """Every port that `eos up` would take, unless it runs already."""
+    if stack.address_of("kafka"):
+        return f"in use by `eos up`: {stack.address_of('kafka')}"
+    wanted = range(settings.kafka_port, settings.kafka_port + 2 * (stack.formatted_brokers() or 1))
+    for number in wanted:
+        require_free(number, "Kafka", "EOS_KAFKA_PORT")
+    return f"{wanted[0]} to {wanted[-1]} are free"
 
 
 def servers(stack: Stack) -> str:

@@ -57,13 +57,13 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             ).result()
-        return ServerProcess(name, child.pid, psutil.Process(child.pid).create_time(), log)
+        return ServerProcess(name, child.pid, start_mark(child.pid), log)
 
     def handle(self) -> psutil.Process | None:
         """The living process, or None: never another process that got the same pid."""
         try:
             process = psutil.Process(self.pid)
-            if process.create_time() != self.started:
+            if start_mark(self.pid) != self.started:
                 return None
             if process.status() == psutil.STATUS_ZOMBIE:
                 process.wait(0)
@@ -103,6 +103,15 @@ class ServerProcess:
             process.resume()
 
 
+def start_mark(pid: int) -> float:
+    """When a process started, in clock ticks since boot where the system tells: those do not move with the clock."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return float(fields[19])
+    except (OSError, IndexError):
+        return psutil.Process(pid).create_time()
+
+
 def stop_all(servers: Iterable[ServerProcess], patience: float = 20) -> None:
     """Asks all to end, waits, and kills what is left."""
     end_processes([process for process in (server.handle() for server in servers) if process], patience)
@@ -126,9 +135,9 @@ def await_ready(server: ServerProcess, ready: Callable[[], bool], patience: floa
     """Returns once the server really serves; if it dies or does not come up, says so with the end of its log."""
     deadline = time.monotonic() + patience
     while True:
-        if ready():
-            return
         dead = not server.alive()
+        if ready() and not dead:
+            return
         if dead or time.monotonic() > deadline:
             what = "ended while starting" if dead else f"does not serve after {patience:.0f} s"
             raise EosError(

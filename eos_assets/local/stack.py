@@ -14,8 +14,9 @@ import psutil
 from eos_assets.errors import EosError
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
+from eos_assets.local.java import find_java
 from eos_assets.local.ports import require_free
-from eos_assets.local.process import ServerProcess, end_processes, stop_all
+from eos_assets.local.process import ServerProcess, end_processes
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
 from eos_assets.settings import Settings
 
@@ -84,10 +85,12 @@ class Stack:
 
     def up(self, *, brokers: int | None, kafka_port: int, spark_port: int, say: Callable[[str], None]) -> list[Server]:
         """Starts what does not run yet. If it fails or is interrupted, what it started is ended again."""
+        find_java()
         make_folder(self.home)
         with self.lock():
             require_space(self.home)
             kept = self.running()
+            end_processes(self.strangers(kept))  # left by an `eos up` that was killed before it could record them
             cluster = self.cluster(brokers, kafka_port, kept)
             spark = next((server for server in kept if server.name == "spark"), None)
             if spark is None:
@@ -105,15 +108,13 @@ class Stack:
                 self.save(servers)
                 return servers
             except BaseException:
-                stop_all(
-                    [node.process for node in cluster.nodes if node.process and node.process not in processes(kept)]
-                )
+                end_processes(self.strangers(kept))
                 self.save(kept)
                 raise
 
     def cluster(self, brokers: int | None, first_port: int, kept: list[Server]) -> KafkaCluster:
         """The cluster of this home. Its number of brokers is fixed by its data; asking for another is refused."""
-        formatted = len(list(self.kafka_folder.glob("broker-*")))
+        formatted = self.formatted_brokers()
         count = brokers or formatted or 1
         if formatted and count != formatted:
             raise EosError(
@@ -136,6 +137,10 @@ class Stack:
             if f"kafka-{node.id}" in running:
                 node.process = running[f"kafka-{node.id}"].process
         return cluster
+
+    def formatted_brokers(self) -> int:
+        """How many brokers have data here."""
+        return len(list(self.kafka_folder.glob("broker-*/data/meta.properties")))
 
     def start_spark(self, port: int) -> Server:
         server = SparkConnectServer(self.spark_folder, port=port, settings=self.settings, env=self.marked(), tied=False)
@@ -173,13 +178,17 @@ class Stack:
                 continue
         return found
 
+    def strangers(self, kept: list[Server]) -> list[psutil.Process]:
+        """The processes that carry our marker and belong to none of the servers to be kept."""
+        family = {server.process.pid for server in kept}
+        for server in kept:
+            process = server.process.handle()
+            family |= {child.pid for child in process.children(recursive=True)} if process else set()
+        return [process for process in self.marked_processes() if process.pid not in family]
+
     def save(self, servers: list[Server]) -> None:
         write_whole(self.record, json.dumps([asdict(server) for server in servers], indent=2, default=str))
 
 
 def kafka_servers(cluster: KafkaCluster) -> list[Server]:
     return [Server(f"kafka-{node.id}", node.address, node.data, node.process) for node in cluster.nodes if node.process]
-
-
-def processes(servers: list[Server]) -> list[ServerProcess]:
-    return [server.process for server in servers]

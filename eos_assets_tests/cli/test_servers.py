@@ -124,7 +124,12 @@ def test_down_finds_what_a_crashed_up_left(home: Path, ports: tuple[int, int]) -
     with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
         wait_for(lambda: len(left_behind()) > 0)
         child.send_signal(signal.SIGKILL)
-    assert left_behind() != []
+    orphans = left_behind()
+    assert orphans != []
+    with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as second:
+        wait_for(lambda: not any(orphan.is_running() for orphan in orphans))
+        wait_for(lambda: len(left_behind()) > 0)
+        second.send_signal(signal.SIGKILL)
     eos("down")
     assert left_behind() == []
 
@@ -161,6 +166,15 @@ def test_without_java_the_remedy_is_said(home: Path, tmp_path: Path) -> None:
     run = eos("up", status=1, PATH=str(tmp_path), JAVA_HOME="")
     assert "No Java in the PATH" in run.stderr
     assert "Install Java 17 or 21" in run.stderr
+
+
+def test_a_failed_up_decides_nothing_about_the_next(home: Path, ports: tuple[int, int], tmp_path: Path) -> None:
+    eos("up", status=1, PATH=str(tmp_path), JAVA_HOME="")
+    assert Stack(Settings.load()).formatted_brokers() == 0
+
+
+def test_ports_beyond_the_last_one_are_refused(home: Path) -> None:
+    assert "need ports above 65535" in eos("up", "--kafka-port", "65535", status=1).stderr
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -131,3 +131,27 @@ def test_a_fill_goes_on_behind_aborted_records_and_markers(connection: Connectio
     producer.abort_transaction(30)
     assert fill(connection, topic, 5).first == 10
     assert read_integers(connection.bootstrap_servers, topic) == list(range(15))
+
+
+def test_records_that_nobody_acknowledges_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, own_cluster: KafkaCluster
+) -> None:
+    """Records that time out leave the queue, which must not look like success."""
+    connection = Connection(own_cluster.bootstrap_servers)
+    create_topics([Topic("t", partitions=1)], connection)
+    fill(connection, "t", 10)
+    monkeypatch.setattr("eos_assets.kafka.fill.DELIVERY_SECONDS", 3)
+    process = own_cluster.nodes[0].process
+    assert process is not None
+    seen: list[int] = []
+
+    def pause_after_some(acknowledged: int) -> None:
+        seen.append(acknowledged)
+        if acknowledged > 20_000:
+            process.pause()
+
+    with pytest.raises(EosError, match="not acknowledged within 3 s"):
+        fill(connection, "t", 1_000_000, progress=pause_after_some)
+    process.resume()
+    filled = fill(connection, "t", 10)
+    assert read_integers(own_cluster.bootstrap_servers, "t") == list(range(filled.next))

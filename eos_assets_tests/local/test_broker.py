@@ -7,6 +7,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
@@ -50,9 +52,24 @@ def test_three_nodes_survive_the_kill_of_any_one(settings: Settings, tmp_path: P
             assert read_integers(survivors, "t") == list(range(2000 * node.id))
             cluster.restart(node.id)
             in_sync(connection, "t")
+        transact(connection)
         for internal in ("__consumer_offsets", "__transaction_state"):
-            known = connection.admin.list_topics(timeout=30).topics.get(internal)
-            assert known is None or all(len(p.replicas) == 3 for p in known.partitions.values())
+            known = connection.metadata().topics[internal].partitions
+            assert {len(p.replicas) for p in known.values()} == {3}
+            resource = ConfigResource(ResourceType.TOPIC, internal)
+            config = connection.admin.describe_configs([resource])[resource].result()
+            assert config["min.insync.replicas"].value == "2"
+
+
+def transact(connection: Connection) -> None:
+    """One transaction with an offset in it, so that both internal topics exist."""
+    producer = Producer(connection.config(transactional_id="t"))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    consumer = Consumer(connection.config(group_id="g"))
+    producer.send_offsets_to_transaction([TopicPartition("t", 0, 1)], consumer.consumer_group_metadata(), 60)
+    producer.commit_transaction(60)
+    consumer.close()
 
 
 def in_sync(connection: Connection, topic: str) -> None:

@@ -48,19 +48,15 @@ def test_the_second_time_needs_no_network(copied: Settings) -> None:
     assert all(jar.is_file() for jar in found)
 
 
-def test_a_damaged_jar_is_noticed_and_fetched_again(copied: Settings) -> None:
+def test_a_damaged_jar_is_noticed_and_fetched_again(settings: Settings, copied: Settings) -> None:
     name = next(name for name in locked() if name.startswith("spark/delta-spark"))
     damage(copied, name)
     assert damaged(copied.jars_dir) == [name]
     fetched: list[int] = []
-    jars_now = jars_fetched_for_real(copied, fetched)
+    jars_now = jars("spark", replace(copied, ivy_settings=settings.ivy_settings), fetched.append)
     assert damaged(copied.jars_dir) == []
     assert fetched == list(range(1, len(locked()) + 1))
     assert [jar.parent.name for jar in jars_now] == ["spark"] * len(jars_now)
-
-
-def jars_fetched_for_real(copied: Settings, fetched: list[int]) -> list[Path]:
-    return jars("spark", replace(copied, ivy_settings=None), fetched.append)
 
 
 def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> None:
