@@ -6,7 +6,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.kafka.connection import Connection, ask
 
-TRY_SECONDS = 2.0
+TRY_SECONDS = 3.0
+#: An election after the loss of a broker takes some seconds.
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Bounds:
 
 
 def bounds(connection: Connection, topic: str, partitions: list[int] | None = None) -> dict[int, Bounds]:
-    """The bounds of these partitions, or of all. A consumer finds new leaders by itself, which a long-lived admin
-    client does not, and for a read_committed one the high watermark is the last stable offset."""
+    """The bounds of these partitions, or of all. For a read_committed consumer the high watermark is the last stable
+    offset."""
     chosen = connection.partitions(topic) if partitions is None else partitions
     committed = ends(connection, topic, chosen, "read_committed")
     uncommitted = ends(connection, topic, chosen, "read_uncommitted")
@@ -35,13 +37,15 @@ def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> di
 
 
 def ends(connection: Connection, topic: str, partitions: list[int], isolation: str) -> dict[int, tuple[int, int]]:
-    """Log start and end of each partition, as a reader of this isolation sees them."""
-    consumer = Consumer(connection.config(group_id="eos-reader", isolation_level=isolation, enable_auto_commit=False))
-    try:
-        return {p: ask(lambda p=p: watermarks(consumer, topic, p)) for p in partitions}  # type: ignore[misc]
-    finally:
-        consumer.close()
+    """Log start and end of each partition, as a reader of this isolation sees them. A fresh consumer for each try: one
+    that remembers a dead leader asks it again and again."""
 
+    def question() -> dict[int, tuple[int, int]]:
+        config = connection.config(group_id="eos-reader", isolation_level=isolation, enable_auto_commit=False)
+        consumer = Consumer(config)
+        try:
+            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), TRY_SECONDS) for p in partitions}
+        finally:
+            consumer.close()
 
-def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TRY_SECONDS)
+    return ask(question, PATIENCE_SECONDS)
