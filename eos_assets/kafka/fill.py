@@ -112,7 +112,9 @@ class Sender:
             self.progress(self.sent - len(self.producer))
         records: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
         taken = self.producer.produce_batch(self.topic, records, partition, on_delivery=self.report)
-        if taken != len(records):
+        if taken != len(records):  # the producer gave up: say why, if a report tells it
+            self.producer.poll(0.1)
+            self.check()
             raise KafkaException(next(record["_error"] for record in records if "_error" in record))
         self.sent += len(records)
         self.producer.poll(0)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from confluent_kafka import Producer
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
+from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.routing import partitions_of
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
@@ -153,5 +155,13 @@ def test_records_that_nobody_acknowledges_are_an_error(
     with pytest.raises(EosError, match="not acknowledged within 3 s"):
         fill(connection, "t", 1_000_000, progress=pause_after_some)
     process.resume()
+    wait_for(lambda: settled(connection))  # what the broker had received before it was paused may still arrive
     filled = fill(connection, "t", 10)
     assert read_integers(own_cluster.bootstrap_servers, "t") == list(range(filled.next))
+
+
+def settled(connection: Connection) -> bool:
+    """Whether nothing arrived during a second."""
+    before, since = stable_ends(connection, "t", [0]), time.monotonic()
+    wait_for(lambda: time.monotonic() - since > 1)
+    return before == stable_ends(connection, "t", [0])
