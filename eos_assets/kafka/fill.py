@@ -19,6 +19,9 @@ from eos_assets.kafka.tail import last_record, reader
 BATCH = 50_000
 #: How long a record may wait for a broker that is away, for example restarting.
 DELIVERY_SECONDS = 120
+#: How long a topic must be quiet before a fill goes on with it, and how long to wait for that.
+SETTLE_SECONDS = 0.5
+SETTLE_PATIENCE_SECONDS = 30
 #: librdkafka's queue is bounded, so memory stays flat however many records are written.
 QUEUE_MESSAGES = 200_000
 
@@ -151,10 +154,25 @@ def last_integers(connection: Connection, topic: str, partitions: int) -> list[i
     """The last integer of each partition, -1 for an empty one."""
     consumer = reader(connection)
     try:
-        ends = stable_ends(connection, topic, list(range(partitions)))
+        ends = settled_ends(connection, topic, list(range(partitions)))
         return [last_integer(last_record(consumer, topic, p, ends[p]), topic, p, ends[p]) for p in range(partitions)]
     finally:
         consumer.close()
+
+
+def settled_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
+    """The ends of the partitions, once two looks agree: requests of a killed fill may still be on their way."""
+    deadline = time.monotonic() + SETTLE_PATIENCE_SECONDS
+    ends = stable_ends(connection, topic, partitions)
+    while any(ends.values()):
+        time.sleep(SETTLE_SECONDS)
+        later = stable_ends(connection, topic, partitions)
+        if later == ends:
+            break
+        ends = later
+        if time.monotonic() > deadline:
+            raise EosError(f"Records keep arriving in {topic}.", "Wait until the other fill has ended.")
+    return ends
 
 
 def last_integer(message: Message | None, topic: str, partition: int, end: int) -> int:
