@@ -73,10 +73,10 @@ def test_an_interrupted_fill_is_completed_by_the_next(connection: Connection, ma
 
 def test_a_killed_fill_is_completed_by_the_next(connection: Connection, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3).name
-    command = [sys.executable, "-m", "eos_assets.cli", "fill", topic, "--count", "3000000"]
+    command = [sys.executable, "-m", "eos_assets.cli", "fill", topic, "--count", "3000000", "--rate", "200000"]
     env = {**os.environ, "EOS_BOOTSTRAP_SERVERS": connection.bootstrap_servers}
     with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as child:
-        wait_for(lambda: sum(map(len, read_values(connection.bootstrap_servers, topic).values())) > 1000)
+        wait_for(lambda: sum(stable_ends(connection, topic, [0, 1, 2]).values()) > 1000)
         child.send_signal(signal.SIGKILL)
     filled = fill(connection, topic, 1000)
     assert filled.next < 3_000_000
