@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
@@ -13,6 +14,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.jars import jars
+from eos_assets.local.stack import Stack
 from eos_assets.resources.spark import SparkResource
 from eos_assets.settings import Settings
 
@@ -69,9 +71,10 @@ def make_topic(connection: Connection) -> Iterator[MakeTopic]:
 
 
 @pytest.fixture
-def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty EOS_HOME for one test, and no other cluster in sight."""
+def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty EOS_HOME for one test, and no other cluster in sight. What runs there ends with the test."""
     monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.delenv("EOS_SPARK", raising=False)
     monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    yield tmp_path / "home"
+    Stack(replace(settings, home=tmp_path / "home")).down()
