@@ -24,10 +24,14 @@ ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 @pipeline_options
 @mode_option
 @json_option
+@click.option("--full", is_flag=True, help="Look at all that is retained, not only at what came since the last proof.")
 @click.option("--isolation", type=ISOLATION, default="read_committed", show_default=True, help="How to read the sink.")
-def verify_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, isolation: str) -> None:
+def verify_command(
+    pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, full: bool, isolation: str
+) -> None:
     """Read source, sink, dead letters and ledger of PIPELINE and evaluate every invariant; status 1 if one is broken.
 
+    A proof that holds is remembered, and the next one goes on from there; --full begins at the beginning again.
     With --isolation read_uncommitted it shows what a reader would see that does not ask for committed data only.
     """
     from eos_assets.resources.spark import SparkResource
@@ -39,9 +43,10 @@ def verify_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: 
     fetch_jars(settings)
     with Console(stderr=True).status("Reading the topics …"):
         spark = SparkResource().spark_session
-        result = verify_pipeline(chosen, spark, connection, mode=Mode(mode), isolation=isolation)
+        result = verify_pipeline(chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full)
     if as_json:
         facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
+        facts["incremental"] = result.incremental
         found = [asdict(finding) for finding in result.findings]
         click.echo(json.dumps({**facts, **result.figures, "versions": result.versions, "invariants": found}, indent=2))
     else:
@@ -52,7 +57,7 @@ def verify_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: 
 
 def show(result: Verification, isolation: str = "read_committed") -> None:
     """One line per invariant with the figures behind it, then the counter-examples."""
-    table = Table("invariant", "", "found", title=f"{result.pipeline}, {result.mode}, {isolation}")
+    table = Table("invariant", "", "found", title=title(result, isolation))
     for finding in result.findings:
         table.add_row(finding.name, mark(finding), finding.detail)
     console().print(table)
@@ -61,8 +66,15 @@ def show(result: Verification, isolation: str = "read_committed") -> None:
             console().print(
                 f"{finding.name}:", *(f"  {example}" for example in finding.examples), sep="\n", markup=False
             )
+    if gone := result.figures["no_longer_provable"]:
+        console().print(f"Retention has taken the proof of {gone:,} source offsets: neither green nor red.")
     for line in result.versions:
         console().print(f"code version, {line}", markup=False)
+
+
+def title(result: Verification, isolation: str) -> str:
+    since = "since the last proof" if result.incremental else "all that is retained"
+    return f"{result.pipeline}, {result.mode}, {isolation}, {since}"
 
 
 def mark(finding: Finding) -> str:

@@ -1,7 +1,7 @@
 """The invariants, each a pure function over what was found in the topics. A finding carries its counter-examples."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
@@ -41,11 +41,18 @@ class Violations:
         return Finding(name, not self.count, detail, tuple(self.examples), severity)
 
 
-def ledger_tiles_source(entries: dict[int, Iterator[Genesis | LedgerEntry]]) -> Finding:
-    """The ranges of the ledger cover [genesis, position) with no gap and no overlap."""
+def ledger_tiles_source(
+    entries: dict[int, Iterable[Genesis | LedgerEntry]], proven: dict[int, int | None] | None = None
+) -> Finding:
+    """The ranges of the ledger cover [genesis, position) with no gap and no overlap.
+
+    Args:
+        entries: source partition → its ledger.
+        proven: source partition → the position at the last proof, if the ledger is given from there on.
+    """
     wrong, covered = Violations(), 0
     for partition, rows in sorted(entries.items()):
-        position: int | None = None
+        position = (proven or {}).get(partition)
         for row in rows:
             if isinstance(row, Genesis):
                 if position is not None:
@@ -65,7 +72,7 @@ def ledger_tiles_source(entries: dict[int, Iterator[Genesis | LedgerEntry]]) -> 
     return wrong.finding("ledger_tiles_source", f"{covered:,} offsets covered, no gap, no overlap", "gaps or overlaps")
 
 
-def offsets_match_ledger(positions: dict[int, int | None], groups: dict[int, int | None]) -> Finding:
+def offsets_match_ledger(positions: dict[int, int], groups: dict[int, int | None]) -> Finding:
     """The committed group offset is the end of the last ledger entry. A missing one is normal after idle days."""
     wrong = Violations()
     missing = 0

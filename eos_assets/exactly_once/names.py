@@ -19,6 +19,11 @@ class Names:
     def group(self) -> str:
         return f"eos/{self.pipeline}{self._weaker('/')}"
 
+    @property
+    def proofs(self) -> str:
+        """The group whose offsets say up to where everything was proven."""
+        return f"{self.group}/proven"
+
     def transactional_id(self, partition: int) -> str:
         """Never a run id, an attempt or a host in it: the id must outlive them to fence them."""
         return f"eos/{self.pipeline}/{self.source}/{partition}"

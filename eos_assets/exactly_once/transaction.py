@@ -14,16 +14,14 @@
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Producer, TopicPartition
-
 from eos_assets.exactly_once.job import Job, OffsetRange
-from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
+from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.resume import Decision, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
+from eos_assets.kafka.producer import Producer
 
-QUEUE_KBYTES = 64 << 10
 INIT_SECONDS = 60.0
 
 
@@ -37,6 +35,7 @@ class Transaction:
         self.planned = planned
         self.reader = reader
         self.task_attempt = task_attempt
+        self.opened = False
         self.patience = job.transaction_timeout_ms / 1000
         self.new_ledger = False
         self.began_at = 0.0
@@ -52,17 +51,11 @@ class Transaction:
                 "transactional.id": self.job.names.transactional_id(partition),
                 "transaction.timeout.ms": self.job.transaction_timeout_ms,
                 "message.timeout.ms": self.job.transaction_timeout_ms,
-                "queue.buffering.max.kbytes": QUEUE_KBYTES,
-                "queue.buffering.max.messages": 200_000,
-                "batch.num.messages": 100_000,
-                "linger.ms": 5,
-                "compression.type": "lz4",
-                "message.max.bytes": 64 << 20,  # the broker's and the topic's limits decide
             }
         )
+        self.opened = True
         # A connection that is not up yet makes init_transactions wait for a timer of half a second.
-        self.producer.list_topics(self.job.names.ledger, timeout=INIT_SECONDS)
-        self.producer.poll(0.01)
+        self.producer.connect(self.job.names.ledger, INIT_SECONDS)
         # Step 2.
         with watchdog(2 * INIT_SECONDS, "init_transactions"):
             step(lambda: self.producer.init_transactions(INIT_SECONDS), "init_transactions", INIT_SECONDS)
@@ -91,25 +84,12 @@ class Transaction:
         """The rest of step 5, and step 6."""
         self.begin()
         partition, names = self.planned.partition, self.job.names
-        self.flush()
-        written.check_deliveries()
-        if self.new_ledger:
-            genesis = Genesis(names.pipeline, partition, written.start, self.job.topic_ids)
-            self.produce_own(names.ledger, b"genesis", genesis.to_json())
-        for provenance in written.provenance():
-            for value in provenance.messages():
-                self.produce_own(names.provenance, b"%d" % written.start, value)
-        entry = written.entry(next_offset, self.task_attempt)
-        self.produce_own(names.ledger, b"%d" % written.start, entry.to_json())
-        self.flush()
+        entry = written.close(next_offset, self.task_attempt, genesis=self.new_ledger)
         self.reach("after_offsets")
-        end = TopicPartition(names.source, partition, next_offset)
         with watchdog(2 * self.patience + 10, "the end of the transaction"):
-            group = self.reader.consumer.consumer_group_metadata()
+            offset = (names.source, partition, next_offset, names.group)
             step(
-                lambda: self.producer.send_offsets_to_transaction([end], group, self.patience),
-                "send_offsets_to_transaction",
-                self.patience,
+                lambda: self.producer.send_offset(*offset, self.patience), "send_offsets_to_transaction", self.patience
             )
             self.reach("before_commit")
             self.job.failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
@@ -121,16 +101,6 @@ class Transaction:
             raise Fatal(f"committed {next_offset} of partition {partition}, but the stable group offset is {proven}")
         return entry
 
-    def produce_own(self, topic: str, key: bytes, value: bytes) -> None:
-        self.producer.produce(topic, key=key, value=value, partition=self.planned.partition)
-
-    def flush(self) -> None:
-        """Waits for every delivery report; what is not acknowledged in time aborts the attempt."""
-        deadline = time.monotonic() + self.patience
-        while self.producer.flush(1.0):
-            if time.monotonic() > deadline:
-                raise Fatal(f"{len(self.producer)} records were not acknowledged within {self.patience:.0f} s")
-
     def abandon(self, failure: BaseException) -> None:
         """After a failure: an abortable transaction is aborted, a fenced or broken producer is only closed. What is
         left open is aborted by the next `init_transactions`, or by the broker after the transaction timeout."""
@@ -138,6 +108,10 @@ class Transaction:
             return
         with watchdog(self.patience + 10, "abort_transaction"):
             attempt(lambda: step(lambda: self.producer.abort_transaction(10), "abort_transaction", 10))
+
+    def close(self) -> None:
+        if self.opened:
+            self.producer.close()
 
     def timed_out(self) -> bool:
         """Whether the broker may have aborted us for being slow: the error is the same as for being fenced, only

@@ -1,15 +1,15 @@
 """Reads source, sink, dead letters and ledger from the brokers and evaluates every invariant. Trusts nothing else."""
 
-import functools
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException
+import pyarrow.compute as pc
 
-from eos_assets.exactly_once import ledger, provenance
+from eos_assets.exactly_once import proven
 from eos_assets.exactly_once.invariants import (
     SHOWN,
     Finding,
@@ -19,26 +19,19 @@ from eos_assets.exactly_once.invariants import (
     no_open_transactions,
     offsets_match_ledger,
 )
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.shape import digest, travelling
-from eos_assets.exactly_once.source import read_ranges, records
-from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.source import read_ranges
+from eos_assets.exactly_once.tables import ORIGIN, PLACE, Tables
+from eos_assets.exactly_once.window import Looker
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import Bounds, bounds
+from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.routing import partitions_of
-from eos_assets.kafka.tail import stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-MAP_SCHEMA = (
-    "source_partition int, start long, topic string, sink_partition int, "
-    "sink_offset long, source_offset long, sequence long"
-)
-EMPTY_TOPIC = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset long"
+TALLY_SCHEMA = "check string, n long, examples array<string>"
 
 
 @dataclass
@@ -50,6 +43,8 @@ class Verification:
     findings: list[Finding] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
+    #: True if it began where the last proof ended, False if it looked at everything.
+    incremental: bool = False
 
     @property
     def holds(self) -> bool:
@@ -63,16 +58,39 @@ def verify_pipeline(
     *,
     mode: Mode = Mode.EXACTLY_ONCE,
     isolation: str = "read_committed",
+    full: bool = False,
 ) -> Verification:
-    """Evaluates every invariant on all that is retained. Reads only."""
-    return Verifier(pipeline, spark, connection, mode, isolation).verify()
+    """Evaluates every invariant on what was written since the last proof or, in full, on all that is retained.
+
+    It writes nothing but the mark from which the next proof goes on, and that only if everything holds.
+    """
+    return Verifier(pipeline, spark, connection, mode, isolation, full=full).verify()
+
+
+@dataclass
+class Tally:
+    """How often something was found, and the first examples."""
+
+    n: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, n: int, examples: list[str]) -> None:
+        self.n += n
+        self.examples = (self.examples + examples)[:SHOWN]
 
 
 class Verifier:
     """One look at one pipeline."""
 
     def __init__(
-        self, pipeline: Pipeline, spark: "SparkSession", connection: Connection, mode: Mode, isolation: str
+        self,
+        pipeline: Pipeline,
+        spark: "SparkSession",
+        connection: Connection,
+        mode: Mode,
+        isolation: str,
+        *,
+        full: bool,
     ) -> None:
         self.pipeline = pipeline
         self.spark = spark
@@ -80,218 +98,229 @@ class Verifier:
         self.mode = mode
         self.isolation = isolation
         self.names = pipeline.names(mode)
-        self.partitions = connection.partitions(pipeline.source.name)
-        self.sinks = [self.names.sink(sink.name) for sink in pipeline.sinks]
-        self.written = [*self.sinks, self.names.dead_letters]
+        self.full = full or isolation != "read_committed"
 
     def verify(self) -> Verification:
         begun = time.monotonic()
-        self.bounds = {topic: bounds(self.connection, topic) for topic in (*self.written, self.names.provenance)}
-        self.source_bounds = bounds(self.connection, self.pipeline.source.name)
-        self.positions, self.groups = self.committed()
-        self.retained = self.retained_ranges()
-        self.load()
+        self.window = Looker(self.pipeline, self.connection, self.mode, full=self.full).look()
+        self.tables = Tables(self.pipeline, self.spark, self.connection, self.mode, self.window)
+        self.tables.load(self.isolation)
         try:
-            findings = [
-                self.no_duplicates(),
-                self.none_missing(),
-                self.none_invented(),
-                self.ordered_within_partition(),
-                self.routed_correctly(),
-                *self.about_the_ledger(),
-                self.values_recompute(),
-                self.source_is_unique(),
-            ]
+            self.tallies = self.count()
+            findings = [*self.about_the_records(), *self.about_the_ledger(), self.values_recompute()]
         finally:
-            for frame in self.kept:
-                frame.unpersist()
-        later = {topic: bounds(self.connection, topic) for topic in self.bounds}
+            self.tables.unpersist()
+        findings.append(self.source_is_unique())
+        later = {topic: bounds(self.connection, topic) for topic in self.window.bounds}
         timeout = self.pipeline.transaction_timeout_ms / 1000
-        findings.append(no_open_transactions(self.bounds, later, time.monotonic() - begun, timeout))
-        versions = code_versions(self.entries())
-        return Verification(self.pipeline.name, self.mode, findings, versions, self.figures)
+        findings.append(no_open_transactions(self.window.bounds, later, time.monotonic() - begun, timeout))
+        result = Verification(
+            self.pipeline.name, self.mode, findings, self.versions(), self.figures(), self.window.incremental
+        )
+        if result.holds and self.window.closed and not self.tallies["newer"].n and self.committed_and_exact():
+            proven.store(self.connection, self.names, self.window.ends)
+        return result
 
-    # What is read.
+    def committed_and_exact(self) -> bool:
+        return self.mode is Mode.EXACTLY_ONCE and self.isolation == "read_committed"
 
-    def committed(self) -> tuple[dict[int, int | None], dict[int, int | None]]:
-        """The position of each source partition, by the ledger or, weaker, by the group; and the group offset."""
-        reader = SourceReader(self.connection.config(), self.names)
-        try:
-            groups = {p: at for p in self.partitions for at in stable_group_offset(reader, p)}
-            if self.mode is not Mode.EXACTLY_ONCE:
-                return groups, groups
-            tails = {p: reader.ledger_tail(p) for p in self.partitions}
-        finally:
-            reader.close()
-        return {p: t.next if isinstance(t, LedgerEntry) else t.start if t else None for p, t in tails.items()}, groups
+    def versions(self) -> list[str]:
+        return code_versions(entry for w in self.window.partitions.values() for entry in w.entries)
 
-    def ledger(self, partition: int) -> Iterator[Genesis | LedgerEntry]:
-        for message in stream(self.connection, self.names.ledger, partition):
-            value = message.value()
-            if value is not None:
-                yield ledger.load(value)
+    def figures(self) -> dict[str, int]:
+        names = ("source_records", "sink_records", "outputs_with_origin")
+        return {**{name: self.tallies[name].n for name in names}, "no_longer_provable": self.window.unprovable}
 
-    def entries(self) -> Iterator[LedgerEntry]:
-        for partition in self.partitions:
-            for row in self.ledger(partition):
-                if isinstance(row, LedgerEntry):
-                    yield row
+    def count(self) -> dict[str, Tally]:
+        """Everything that is counted, in one Spark job: a row per violation, and the figures."""
+        frames = [
+            *self.totals(),
+            *self.duplicates(),
+            *self.missing(),
+            *self.invented(),
+            *self.out_of_order(),
+            *self.wrong_places(),
+            *self.differences(),
+            *self.repeated_keys(),
+        ]
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.unionAll(frame)
+        tallies: dict[str, Tally] = defaultdict(Tally)
+        for row in union.mapInArrow(tally, TALLY_SCHEMA).toLocalIterator():
+            tallies[row.check].add(row.n, row.examples)
+        return tallies
 
-    def retained_ranges(self) -> list[OffsetRange]:
-        """The source from the genesis to each position, as far as it is still there."""
-        ranges = []
-        for partition, position in self.positions.items():
-            genesis = next(self.ledger(partition), None) if self.mode is Mode.EXACTLY_ONCE else None
-            start = max(self.source_bounds[partition].start, genesis.start if genesis else 0)
-            if position is not None and position > start:
-                ranges.append(OffsetRange(partition, start, position))
-        return ranges
-
-    def load(self) -> None:
-        """The tables that every check is made of. Each topic is scanned once; Spark keeps them, on disk if need be."""
-        from pyspark.sql import functions as f
-
-        self.source = self.source_records().persist()
-        self.map = self.provenance_map().persist()
-        frames = [self.topic(name).withColumn("topic", f.lit(name)) for name in self.written]
-        sink = functools.reduce(lambda one, other: one.unionByName(other), frames)
-        self.sink = sink.select(
-            "topic",
-            f.col("partition").alias("sink_partition"),
-            f.col("offset").alias("sink_offset"),
-            "key",
-            digest(with_headers="headers" in self.result_columns()).alias("digest"),
-        ).persist()
-        outputs = self.map.where("sink_offset >= 0")
-        place = ["topic", "sink_partition", "sink_offset"]
-        self.delivered = self.sink.drop("key").join(outputs, place, "full").persist()
-        self.visible = self.delivered.where("digest is not null and source_offset is not null")
-        self.kept = [self.source, self.map, self.sink, self.delivered]
-        self.figures = {
-            "source_records": self.source.count(),
-            "sink_records": self.sink.count(),
-            "outputs_with_origin": self.visible.count(),
+    def totals(self) -> list["DataFrame"]:
+        counted = {
+            "source_records": self.tables.source,
+            "sink_records": self.tables.sink,
+            "outputs_with_origin": self.tables.visible,
+            "newer": self.tables.every_map.where("newer"),
         }
+        return [
+            frame.selectExpr(f"'{name}' as check", "1 as one")
+            .groupBy("check")
+            .agg({"one": "count"})
+            .selectExpr("check", "`count(one)` as n", "cast(null as string) as example")
+            for name, frame in counted.items()
+        ]
 
-    def result_columns(self) -> list[str]:
-        return list(self.pipeline.transform(self.transform_input()).columns) if self.retained else []
-
-    def transform_input(self, **options: str) -> "DataFrame":
-        return records(self.spark, self.connection, self.pipeline.source.name, self.retained, **options)
-
-    def source_records(self) -> "DataFrame":
-        if not self.retained:
-            return self.spark.createDataFrame([], "source_partition int, source_offset long")
-        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        return read.selectExpr("partition as source_partition", "offset as source_offset")
-
-    def topic(self, name: str) -> "DataFrame":
-        """All visible records of a topic, up to its last stable offset or, uncommitted, its high watermark."""
-        committed = self.isolation == "read_committed"
-        ranges = [OffsetRange(p, b.start, b.stable if committed else b.high) for p, b in self.bounds[name].items()]
-        if not any(r.size for r in ranges):
-            return self.spark.createDataFrame([], EMPTY_TOPIC)
-        read = read_ranges(self.spark, self.connection, name, ranges, **{"kafka.isolation.level": self.isolation})
-        return read.select("key", "value", "headers", "partition", "offset")
-
-    def provenance_map(self) -> "DataFrame":
-        name = self.names.provenance
-        ranges = [OffsetRange(p, b.start, b.stable) for p, b in self.bounds[name].items()]
-        if not any(r.size for r in ranges):
-            return self.spark.createDataFrame([], MAP_SCHEMA)
-        return read_ranges(self.spark, self.connection, name, ranges).select("value").mapInArrow(unfold, MAP_SCHEMA)
-
-    # What is checked.
-
-    def no_duplicates(self) -> Finding:
+    def duplicates(self) -> list["DataFrame"]:
         from pyspark.sql import functions as f
 
-        place = f.concat_ws("/", "topic", "sink_partition", "sink_offset")
-        origin = ["source_partition", "source_offset", "sequence"]
-        twice = self.visible.groupBy(*origin).agg(f.sort_array(f.collect_list(place)).alias("at")).where("size(at) > 1")
-        place_of_two = ["topic", "sink_partition", "sink_offset"]
-        two_origins = self.map.where("sink_offset >= 0").groupBy(*place_of_two).agg(f.count("*").alias("origins"))
-        holds = f"{self.figures['outputs_with_origin']:,} outputs, each origin once"
-        found = [twice, two_origins.where("origins > 1")]
-        return from_frames("no_duplicates", found, holds, "origins visible more than once")
+        visible = self.tables.visible
+        at = f.sort_array(f.collect_list(f.concat_ws("/", *PLACE))).alias("at")
+        twice = visible.groupBy(*ORIGIN, "sequence").agg(at).where("size(at) > 1")
+        outputs = self.tables.map.where("sink_offset >= 0")
+        two_origins = outputs.groupBy(*PLACE).agg(f.count("*").alias("origins")).where("origins > 1")
+        found = [violations("no_duplicates", twice), violations("no_duplicates", two_origins)]
+        if self.window.incremental:  # what was proven before does not come again
+            found.append(violations("no_duplicates", visible.where("source_offset < start").select(*PLACE, *ORIGIN)))
+        return found
 
-    def none_missing(self) -> Finding:
-        """Every visible source record below the position has an output, a dead letter or a skip; and every record that
-        a committed map names is there."""
-        origin = ["source_partition", "source_offset"]
-        unnamed = self.source.join(self.map, origin, "left_anti")
-        if self.pipeline.drops and self.retained:
-            again = self.pipeline.transform(self.transform_input())
-            kept = again.selectExpr("origin.partition as source_partition", "origin.offset as source_offset")
-            unnamed = unnamed.join(kept, origin, "left_semi")
-        gone = self.delivered.where("digest is null and source_offset is not null")
-        gone = above(gone, {t: self.bounds[t] for t in self.written}).drop("digest", "start")
-        holds = f"{self.figures['source_records']:,} source records accounted for"
-        return from_frames("none_missing", [unnamed, gone], holds, "records missing")
+    def missing(self) -> list["DataFrame"]:
+        """Source records without an output, a dead letter or a skip; and records that a committed map names, and that
+        are not there."""
+        unnamed = self.tables.source.join(self.tables.map, ORIGIN, "left_anti")
+        if self.pipeline.drops:
+            kept = self.tables.origins_again() if self.tables.repeatable else self.tables.source.limit(0)
+            unnamed = unnamed.join(kept, ORIGIN, "left_semi")
+        gone = self.tables.delivered.where("digest is null").select(*PLACE, *ORIGIN, "sequence")
+        return [violations("none_missing", unnamed), violations("none_missing", gone)]
 
-    def none_invented(self) -> Finding:
+    def invented(self) -> list["DataFrame"]:
         from pyspark.sql import functions as f
 
         found = []
         if not self.pipeline.shared_sink:
-            unnamed = self.delivered.where("digest is not null and source_offset is null")
-            found.append(unnamed.select("topic", "sink_partition", "sink_offset"))
-        origins = self.map.drop("sequence", "start")
-        for partition, there in self.source_bounds.items():
-            if there.start:  # what retention took from the source proves nothing
-                below = (f.col("source_partition") == partition) & (f.col("source_offset") < there.start)
-                origins = origins.where(~below)
-        found.append(origins.join(self.source, ["source_partition", "source_offset"], "left_anti"))
-        return from_frames(
-            "none_invented", found, "every visible record has a visible origin", "records without an origin"
-        )
+            unnamed = self.tables.delivered.where("digest is not null and source_offset is null")
+            found.append(violations("none_invented", unnamed.select(*PLACE)))
+        origins = self.tables.map.drop("sequence", "start")
+        for partition, w in self.window.partitions.items():
+            if w.log_start > w.start:  # what retention took from the source proves nothing
+                gone = (f.col("source_partition") == partition) & (f.col("source_offset") < w.log_start)
+                origins = origins.where(~gone)
+        found.append(violations("none_invented", origins.join(self.tables.source, ORIGIN, "left_anti")))
+        return found
 
-    def ordered_within_partition(self) -> Finding:
+    def out_of_order(self) -> list["DataFrame"]:
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
         along = Window.partitionBy("source_partition", "topic", "sink_partition").orderBy("sink_offset")
         here = f.struct("source_offset", "sequence")
-        falling = self.visible.withColumn("before", f.lag(here).over(along)).where(f.col("before") >= here)
-        columns = ["topic", "sink_partition", "sink_offset", "source_partition", "source_offset", "before"]
-        found = [falling.select(*columns)]
-        return from_frames(
-            "ordered_within_partition", found, "origins rise with the sink offset", "records out of order"
-        )
+        falling = self.tables.visible.withColumn("before", f.lag(here).over(along)).where(f.col("before") >= here)
+        return [violations("ordered_within_partition", falling.select(*PLACE, *ORIGIN, "before"))]
 
-    def routed_correctly(self) -> Finding:
+    @property
+    def declares_partitions(self) -> bool:
+        return "partition" in self.tables.result_columns
+
+    def wrong_places(self) -> list["DataFrame"]:
+        """Keyed records that are not where the key says, and others that are not where their source partition says."""
         from pyspark.sql import functions as f
 
-        name = "routed_correctly"
-        if "partition" in self.result_columns():
-            return Finding(name, True, "not evaluated: the transform declares partitions itself", evaluated=False)
-        counts = {topic: len(self.bounds[topic]) for topic in self.sinks}
-        outputs = self.sink.where(f.col("topic").isin(self.sinks)).drop("digest")
+        if self.declares_partitions:
+            return []  # running the transform again tells where they belong
+        counts = {topic: len(self.window.bounds[topic]) for topic in self.tables.sinks}
+        outputs = self.tables.sink.where(f.col("topic").isin(self.tables.sinks)).drop("digest")
         columns = "topic string, sink_partition int, sink_offset long, expected int"
-        found = [outputs.mapInArrow(misrouted(counts), columns)]
-        return from_frames(name, found, "every key is in its partition", "records in a wrong partition")
+        found = [violations("routed_correctly", outputs.mapInArrow(misrouted(counts), columns))]
+        for topic, count in counts.items():
+            expected = f.pmod("source_partition", f.lit(count))
+            keyless = self.tables.visible.where((f.col("topic") == topic) & ~f.col("keyed"))
+            wrong = keyless.where(f.col("sink_partition") != expected).select(*PLACE, expected.alias("expected"))
+            found.append(violations("routed_correctly", wrong))
+        return found
+
+    def differences(self) -> list["DataFrame"]:
+        """The transform, run again on the source and cut elsewhere, gives the same outputs: a difference of multisets
+        both ways, which trusts nothing that the sink wrote about itself."""
+        from pyspark.sql import functions as f
+
+        if not self.pipeline.deterministic:
+            return []
+        actual = self.tables.delivered.where("digest is not null").where(self.tables.repeated())
+        actual = actual.where(f.col("topic").isin(self.tables.sinks))
+        if self.pipeline.shared_sink:
+            actual = actual.where("source_offset is not null")
+        place = ["topic", "sink_partition", "digest"]
+        wanted = self.tables.again().select(*place, f.lit(1).alias("n"), f.concat_ws("/", *ORIGIN).alias("at"))
+        there = actual.select(*place, f.lit(-1).alias("n"), f.concat_ws("/", *PLACE).alias("at"))
+        by_place = (
+            wanted.unionByName(there)
+            .groupBy(*place)
+            .agg(
+                f.sum("n").alias("n"),
+                f.min(f.when(f.col("n") > 0, f.col("at"))).alias("source"),
+                f.min(f.when(f.col("n") < 0, f.col("at"))).alias("sink"),
+            )
+            .where("n != 0")
+        )
+        zero = f.lit(0)
+        by_content = by_place.groupBy("topic", "digest").agg(
+            f.sum(f.greatest("n", zero)).alias("lost"),
+            f.sum(f.greatest(-f.col("n"), zero)).alias("more"),
+            f.min("source").alias("source"),
+            f.min("sink").alias("sink"),
+        )
+        kinds = {
+            "lost": ("lost - least(lost, more)", "concat('lost: source record ', source)"),
+            "too many": ("more - least(lost, more)", "concat('too many: ', sink)"),
+            "moved": ("least(lost, more)", "concat(sink, ' of source record ', source)"),
+        }
+        return [
+            by_content.selectExpr(f"'{kind}' as check", f"{n} as n", f"{example} as example").where("n > 0")
+            for kind, (n, example) in kinds.items()
+        ]
+
+    def repeated_keys(self) -> list["DataFrame"]:
+        from pyspark.sql import functions as f
+
+        if not self.tables.retained:
+            return []
+        key = f.expr(self.pipeline.unique_by).cast("binary")
+        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.tables.retained)
+        keys = read.select(key.alias("business_key")).where("business_key is not null")
+        counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
+            f.count("*").alias("records"), f.first("business_key").cast("string").alias("business_key")
+        )
+        return [violations("source_is_unique", counted.where("records > 1").drop("h"))]
+
+    def about_the_records(self) -> Iterator[Finding]:
+        outputs, sources = self.tallies["outputs_with_origin"].n, self.tallies["source_records"].n
+        yield self.finding("no_duplicates", f"{outputs:,} outputs, each origin once", "origins visible more than once")
+        yield self.finding("none_missing", f"{sources:,} source records accounted for", "records missing")
+        yield self.finding("none_invented", "every visible record has a visible origin", "records without an origin")
+        yield self.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
+        name, broken = "routed_correctly", "records in a wrong partition"
+        if not self.declares_partitions:
+            yield self.finding(name, "every record is in the partition of its key", broken)
+        elif self.pipeline.deterministic:
+            yield self.finding("moved", "every record is in the partition that the transform declares", broken, name)
+        else:
+            told = "not evaluated: the transform declares partitions, and is not deterministic"
+            yield Finding(name, True, told, evaluated=False)
 
     def about_the_ledger(self) -> list[Finding]:
         """In the weaker modes the ledger is not atomic with the output, so it proves nothing there."""
         if self.mode is not Mode.EXACTLY_ONCE:
             return []
+        windows = self.window.partitions
+        positions = {p: w.position for p, w in windows.items() if w.position is not None}
+        groups = {p: w.group for p, w in windows.items() if w.group_known}
         return [
-            ledger_tiles_source({p: self.ledger(p) for p in self.partitions}),
-            ledger_matches_sink(self.provable_entries(), self.sink_sums()),
-            offsets_match_ledger({p: at for p, at in self.positions.items() if at is not None}, self.groups),
+            ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()}),
+            ledger_matches_sink((entry for w in windows.values() for entry in w.entries), self.sink_sums()),
+            offsets_match_ledger(positions, groups),
         ]
-
-    def provable_entries(self) -> Iterator[LedgerEntry]:
-        """The entries whose sink ranges are wholly above the sinks' log starts."""
-        for entry in self.entries():
-            if all(part.first >= self.bounds[part.topic][part.partition].start for part in entry.sinks):
-                yield entry
 
     def sink_sums(self) -> dict[tuple[int, int, str, int], tuple[int, int, int, int]]:
         """Count, first, last and digest of each transaction in each sink partition, recomputed from the topics."""
         from pyspark.sql import functions as f
 
-        rows = self.visible.groupBy("source_partition", "start", "topic", "sink_partition").agg(
+        rows = self.tables.visible.groupBy("source_partition", "start", "topic", "sink_partition").agg(
             f.count("*").alias("n"),
             f.min("sink_offset").alias("low"),
             f.max("sink_offset").alias("high"),
@@ -308,109 +337,48 @@ class Verifier:
         }
 
     def values_recompute(self) -> Finding:
-        """The transform, run again on the source and cut elsewhere, gives the same outputs: a difference of multisets
-        both ways, which trusts nothing that the sink wrote about itself."""
-        from pyspark.sql import functions as f
-
         name = "values_recompute"
         if not self.pipeline.deterministic:
             return Finding(name, True, "not evaluated: the pipeline says that it is not deterministic", evaluated=False)
-        again = self.outputs_again()
-        actual = self.sink.where(f.col("topic").isin(self.sinks)).select("topic", "digest")
-        counted = (
-            again.withColumn("n", f.lit(1))
-            .unionByName(actual.withColumn("n", f.lit(-1)))
-            .groupBy("topic", "digest")
-            .agg(f.sum("n").alias("n"))
-        )
-        nothing = f.lit(0)
-        totals = counted.agg(
-            f.coalesce(f.sum(f.greatest("n", nothing)), nothing).alias("lost"),
-            f.coalesce(f.sum(f.greatest(-f.col("n"), nothing)), nothing).alias("more"),
-        ).collect()[0]
-        more = 0 if self.pipeline.shared_sink else int(totals.more)
-        if not totals.lost and not more:
-            return Finding(name, True, "running the transform again gives what the sink holds")
-        detail = f"compared with running the transform again, {totals.lost} outputs are lost and {more} are too many"
-        return Finding(name, False, detail, (f"lost: {totals.lost}", f"too many: {more}"))
-
-    def outputs_again(self) -> "DataFrame":
-        """Topic and digest of every output of the transform, with ranges cut at other places than the run's."""
-        if not self.retained:
-            return self.spark.createDataFrame([], "topic string, digest long")
-        cuts = {"minPartitions": str(4 * len(self.retained) + 1)}
-        rows = travelling(self.pipeline.transform(self.transform_input(**cuts)))
-        if "error" in rows.columns:
-            rows = rows.where("error is null")
-        if "skip" in rows.columns:
-            rows = rows.where("skip is null or not skip")
-        return rows.select(topic_column(rows, self.pipeline.sinks[0].name, self.names.sink).alias("topic"), "digest")
+        lost, more = self.tallies["lost"], self.tallies["too many"]
+        other_code = sum(w.repeatable.start - w.source.start for w in self.window.partitions.values())
+        note = f"; {other_code:,} offsets were written by other code and are left out" if other_code else ""
+        if not lost.n and not more.n:
+            if other_code and not self.tables.repeatable:
+                return Finding(name, True, "not evaluated: everything was written by other code", evaluated=False)
+            return Finding(name, True, f"running the transform again gives what the sink holds{note}")
+        told = f"compared with running the transform again, {lost.n} outputs are lost and {more.n} are too many{note}"
+        return Finding(name, False, told, (*lost.examples[: SHOWN // 2], *more.examples[: SHOWN // 2]))
 
     def source_is_unique(self) -> Finding:
-        from pyspark.sql import functions as f
+        holds = "no business key twice" + " since the last proof" * self.window.incremental
+        return self.finding("source_is_unique", holds, "business keys more than once", severity="warning")
 
-        name = "source_is_unique"
-        if not self.retained:
-            return Finding(name, True, "nothing read yet", severity="warning")
-        key = f.expr(self.pipeline.unique_by).cast("binary")
-        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        keys = read.select(key.alias("business_key")).where("business_key is not null")
-        counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
-            f.count("*").alias("records"), f.first("business_key").cast("string").alias("business_key")
-        )
-        found = [counted.where("records > 1").drop("h")]
-        return from_frames(name, found, "no business key twice", "business keys more than once", "warning")
+    def finding(
+        self, tallied: str, holds: str, broken: str, name: str | None = None, severity: str = "error"
+    ) -> Finding:
+        found = self.tallies[tallied]
+        detail = f"{found.n} {broken}" if found.n else holds
+        return Finding(name or tallied, not found.n, detail, tuple(found.examples), severity)
 
 
-def from_frames(name: str, frames: list["DataFrame"], holds: str, broken: str, severity: str = "error") -> Finding:
-    """A finding from frames of counter-examples: all are counted, the first few are shown."""
-    examples: list[str] = []
-    count = 0
-    for frame in frames:
-        rows = frame.limit(SHOWN).collect()
-        if rows:
-            count += frame.count()
-            examples += [", ".join(f"{k}={v}" for k, v in row.asDict().items()) for row in rows]
-    return Finding(name, not count, f"{count} {broken}" if count else holds, tuple(examples[:SHOWN]), severity)
-
-
-def above(named: "DataFrame", topics: dict[str, dict[int, Bounds]]) -> "DataFrame":
-    """Without what retention removed from a sink: that is no longer provable, neither green nor red."""
+def violations(check: str, frame: "DataFrame") -> "DataFrame":
+    """Each row of a frame as one violation of a check, and as its example."""
     from pyspark.sql import functions as f
 
-    for topic, partitions in topics.items():
-        for partition, there in partitions.items():
-            if there.start:
-                here = (f.col("topic") == topic) & (f.col("sink_partition") == partition)
-                named = named.where(~(here & (f.col("sink_offset") < there.start)))
-    return named
+    told = [f.concat(f.lit(f"{c}="), f.coalesce(f.col(c).cast("string"), f.lit("null"))) for c in frame.columns]
+    return frame.select(f.lit(check).alias("check"), f.lit(1).cast("long").alias("n"), f.concat_ws(", ", *told))
 
 
-def stable_group_offset(reader: SourceReader, partition: int) -> Iterator[int | None]:
-    """The group offset, or nothing while an open transaction holds it: `no_open_transactions` tells of that one."""
-    try:
-        yield reader.group_offset(partition, patience=5)
-    except KafkaException as failure:
-        if failure.args[0].code() != KafkaError._TIMED_OUT:
-            raise
-
-
-def unfold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Provenance messages in, one row per output or skip out."""
+def tally(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of check, n and example in; sums and the first examples out. So violations without end take no memory."""
     for batch in batches:
-        for value in batch["value"].to_pylist():
-            found = provenance.load(value)
-            rows = len(found.source_offsets)
-            yield pa.record_batch(
-                {
-                    "source_partition": pa.array([found.source_partition] * rows, pa.int32()),
-                    "start": pa.array([found.start] * rows, pa.int64()),
-                    "topic": pa.array([found.topic] * rows, pa.string()),
-                    "sink_partition": pa.array([found.partition] * rows, pa.int32()),
-                    "sink_offset": pa.array(found.sink_offsets),
-                    "source_offset": pa.array(found.source_offsets),
-                    "sequence": pa.array(found.sequences),
-                }
+        for check in pc.unique(batch["check"]).to_pylist():
+            rows = batch.filter(pc.equal(batch["check"], check))
+            examples = rows.column(2).drop_null().slice(0, SHOWN).to_pylist()
+            yield pa.RecordBatch.from_pylist(
+                [{"check": check, "n": pc.sum(rows["n"]).as_py(), "examples": examples}],
+                pa.schema([("check", pa.string()), ("n", pa.int64()), ("examples", pa.list_(pa.string()))]),
             )
 
 
@@ -420,8 +388,8 @@ def misrouted(counts: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], It
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             keyed = batch.filter(batch["key"].is_valid())
-            for topic in set(keyed["topic"].to_pylist()):
-                rows = keyed.filter(pa.compute.equal(keyed["topic"], topic))
+            for topic in pc.unique(keyed["topic"]).to_pylist():
+                rows = keyed.filter(pc.equal(keyed["topic"], topic))
                 expected = partitions_of(rows["key"], counts[topic])
                 wrong = pa.array(expected != rows["sink_partition"].to_numpy())
                 bad = rows.drop_columns(["key"]).append_column("expected", pa.array(expected)).filter(wrong)
@@ -429,12 +397,3 @@ def misrouted(counts: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], It
                     yield bad
 
     return task
-
-
-def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) -> "Column":
-    from pyspark.sql import functions as f
-
-    if "topic" not in rows.columns:
-        return f.lit(name(default))
-    suffix = name("")
-    return f.concat(f.coalesce("topic", f.lit(default)), f.lit(suffix))

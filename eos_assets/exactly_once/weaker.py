@@ -1,6 +1,6 @@
 """The two weaker deliveries, with the same interface as `Transaction`. They exist to be compared with it."""
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
@@ -8,9 +8,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.resume import Decision, GoOn, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
-from eos_assets.exactly_once.verdicts import Fatal
-
-FLUSH_SECONDS = 60
+from eos_assets.kafka.producer import Producer
 
 
 class Untransacted:
@@ -21,21 +19,13 @@ class Untransacted:
         self.planned = planned
         self.reader = reader
         self.task_attempt = task_attempt
+        self.opened = False
         self.begun = False
 
     def open(self) -> Decision:
         self.reach("before_init")
-        self.producer = Producer(
-            {
-                **self.job.kafka,
-                "enable.idempotence": True,
-                "queue.buffering.max.messages": 200_000,
-                "batch.num.messages": 100_000,
-                "linger.ms": 5,
-                "compression.type": "lz4",
-                "message.max.bytes": 64 << 20,
-            }
-        )
+        self.producer = Producer({**self.job.kafka, "enable.idempotence": True})
+        self.opened = True
         self.reach("after_init")
         group = self.reader.group_offset(self.planned.partition)
         genesis = self.job.geneses.get(self.planned.partition, self.planned.start)
@@ -57,15 +47,7 @@ class Untransacted:
         )
 
     def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
-        partition, names = self.planned.partition, self.job.names
-        self.flush()
-        written.check_deliveries()
-        for provenance in written.provenance():
-            for value in provenance.messages():
-                self.producer.produce(names.provenance, key=b"%d" % written.start, value=value, partition=partition)
-        entry = written.entry(next_offset, self.task_attempt)
-        self.producer.produce(names.ledger, key=b"%d" % written.start, value=entry.to_json(), partition=partition)
-        self.flush()
+        entry = written.close(next_offset, self.task_attempt, genesis=False)
         if self.job.mode is Mode.AT_LEAST_ONCE:
             self.reach("after_offsets")
             self.reach("before_commit")
@@ -78,13 +60,14 @@ class Untransacted:
         at = TopicPartition(self.job.names.source, self.planned.partition, offset)
         self.reader.consumer.commit(offsets=[at], asynchronous=False)
 
-    def flush(self) -> None:
-        if self.producer.flush(FLUSH_SECONDS):
-            raise Fatal(f"{len(self.producer)} records were not acknowledged within {FLUSH_SECONDS} s")
-
     def abandon(self, failure: BaseException) -> None:
         """What waits in the queue is thrown away; what was sent stays: nothing can take it back."""
-        self.producer.purge()
+        if self.opened:
+            self.producer.purge()
+
+    def close(self) -> None:
+        if self.opened:
+            self.producer.close()
 
     def timed_out(self) -> bool:
         return False

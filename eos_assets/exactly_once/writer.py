@@ -13,7 +13,8 @@ from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.outcome import Outcome, record_batch
 from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
-from eos_assets.exactly_once.slice import Hopeless, Slice
+from eos_assets.exactly_once.routes import Hopeless
+from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
@@ -63,6 +64,7 @@ class PartitionWriter:
             self.transaction.abandon(failure)
             raise
         finally:
+            self.transaction.close()
             self.reader.close()
 
     def write(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
@@ -162,6 +164,7 @@ class PartitionWriter:
         begun = time.monotonic()
         self.entries.append(self.transaction.commit(self.slice, next_offset))
         self.commit_seconds += time.monotonic() - begun
+        self.transaction.close()
         self.position = next_offset
 
     def outcome(self, kind: str, reason: str = "") -> Outcome:

@@ -3,27 +3,28 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Message
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
+from eos_assets.kafka.producer import Producer, messages_of
 from eos_assets.kafka.routing import partitions_of
 from eos_assets.kafka.tail import last_record, reader
 
 BATCH = 50_000
-#: How long a record may wait for a broker that is away, for example restarting.
+#: How long the brokers may acknowledge nothing, for example while one restarts.
 DELIVERY_SECONDS = 120
 #: How long a topic must be quiet before a fill goes on with it, and how long to wait for that.
 SETTLE_SECONDS = 0.5
 SETTLE_PATIENCE_SECONDS = 30
-#: librdkafka's queue is bounded, so memory stays flat however many records are written.
-QUEUE_MESSAGES = 200_000
+#: Records handed to the producer at a time.
+CHUNK = 20_000
 
 IntegersArray = npt.NDArray[np.int64]
 
@@ -59,95 +60,90 @@ def fill(
     An interrupted fill may have reached further in one partition than in another. As each partition is in order,
     its last integer says what it holds; what the others lack below the highest integer is completed first.
     """
-    producer = idempotent_producer(connection)
-    partitions = len(producer.list_topics(topic).topics[topic].partitions)  # also connects, for a quick first batch
+    partitions = len(connection.partitions(topic))
     written_to = last_integers(connection, topic, partitions)
     first = max(written_to) + 1
     end = first + count
-    sender = Sender(producer, topic, progress)
-    begun = time.monotonic()
     size = min(BATCH, max(1, int(rate / 10))) if rate else BATCH  # ten steps a second are smooth enough
-    for numbers in batches(min(written_to) + 1, end, size):
-        keys = decimal_strings(numbers)
-        routes = partitions_of(keys, partitions)
-        for partition in range(partitions):
-            chosen = np.flatnonzero((routes == partition) & (numbers > written_to[partition]))
-            sender.send(partition, keys.take(arrow(chosen)).to_pylist())
-        if rate:
-            pace(producer, begun, sender.sent, rate)
-    sender.finish()
-    seconds = time.monotonic() - begun
-    return Filled(first, end, sender.sent - count, sender.sent, seconds)
-
-
-def idempotent_producer(connection: Connection) -> Producer:
-    return Producer(
-        connection.config(
-            enable_idempotence=True,
-            acks="all",
-            compression_type="lz4",
-            linger_ms=20,
-            batch_num_messages=100_000,
-            queue_buffering_max_messages=QUEUE_MESSAGES,
-            delivery_timeout_ms=DELIVERY_SECONDS * 1000,
-            delivery_report_only_error=True,
-            enable_gapless_guarantee=True,  # a record that times out takes all later ones with it: no hole is left
-        )
-    )
+    sender = Sender(connection, topic, progress)
+    begun = time.monotonic()
+    try:
+        for numbers in batches(min(written_to) + 1, end, size):
+            keys = decimal_strings(numbers)
+            routes = partitions_of(keys, partitions)
+            messages = messages_of(keys, keys)
+            for partition in range(partitions):
+                sender.send(partition, messages[(routes == partition) & (numbers > written_to[partition])])
+            if rate:
+                sender.pace(begun + sender.sent / rate)
+        sender.finish()
+    finally:
+        sender.close()
+    return Filled(first, end, sender.sent - count, sender.sent, time.monotonic() - begun)
 
 
 class Sender:
-    """Hands lists of records to the producer and counts what the brokers acknowledged."""
+    """Hands records to an idempotent producer and counts what the brokers acknowledged.
 
-    def __init__(self, producer: Producer, topic: str, progress: Progress) -> None:
-        self.producer = producer
+    Records never time out in the producer: one that did would be left out, and those behind it sent. Instead this
+    gives up, with all that waits, when the brokers have acknowledged nothing for a long time.
+    """
+
+    def __init__(self, connection: Connection, topic: str, progress: Progress) -> None:
         self.topic = topic
         self.progress = progress
         self.sent = 0
-        self.error: KafkaError | None = None
-
-    def send(self, partition: int, texts: list[bytes]) -> None:
-        """Waits for room first: meeting a full queue, `produce_batch` would refuse some records and take later ones,
-        and the order would be lost."""
-        while len(self.producer) + len(texts) > QUEUE_MESSAGES:
-            self.producer.poll(0.02)
-            self.check()
-            self.progress(self.sent - len(self.producer))
-        records: list[dict[str, Any]] = [{"key": text, "value": text} for text in texts]
-        taken = self.producer.produce_batch(self.topic, records, partition, on_delivery=self.report)
-        if taken != len(records):  # the producer gave up: say why, if a report tells it
-            self.producer.poll(0.1)
-            self.check()
-            raise KafkaException(next(record["_error"] for record in records if "_error" in record))
-        self.sent += len(records)
-        self.producer.poll(0)
-        self.check()
-        self.progress(self.sent - len(self.producer))
-
-    def report(self, error: KafkaError | None, _: Message) -> None:
-        self.error = self.error or error
-
-    def check(self) -> None:
-        """A record that was given up is an error: it is no longer in the queue, but nobody acknowledged it."""
-        if self.error is not None:
-            raise EosError(
-                f"Records for {self.topic} were not acknowledged within {DELIVERY_SECONDS} s: {self.error.str()}.",
-                "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
+        self.acknowledged = 0
+        self.last_heard = time.monotonic()
+        self.producer = Producer(
+            connection.config(
+                enable_idempotence=True, acks="all", message_timeout_ms=0, enable_gapless_guarantee=True, linger_ms=20
             )
+        )
+
+    def send(self, partition: int, messages: npt.NDArray[np.void]) -> None:
+        for low in range(0, len(messages), CHUNK):
+            chunk = messages[low : low + CHUNK]
+            while not self.producer.has_room(len(chunk), 40 * len(chunk)):
+                self.listen(0.02)
+            self.producer.produce_batch(self.topic, partition, chunk)
+            self.sent += len(chunk)
+            self.listen()
+
+    def listen(self, seconds: float = 0.0) -> None:
+        """Takes in acknowledgements, for at most so long."""
+        self.producer.poll(seconds)
+        for error in self.producer.failed.values():
+            self.give_up(error.str())
+        acknowledged = self.sent - len(self.producer)
+        if acknowledged != self.acknowledged:
+            self.acknowledged, self.last_heard = acknowledged, time.monotonic()
+            self.progress(acknowledged)
+        elif acknowledged == self.sent:
+            self.last_heard = time.monotonic()
+        elif time.monotonic() - self.last_heard > DELIVERY_SECONDS:
+            self.give_up("the brokers do not answer")
+
+    def give_up(self, why: str) -> NoReturn:
+        raise EosError(
+            f"Records for {self.topic} were not acknowledged within {DELIVERY_SECONDS} s: {why}.",
+            "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
+        )
+
+    def pace(self, due: float) -> None:
+        """Waits until that moment."""
+        while (wait := due - time.monotonic()) > 0:
+            self.listen(min(wait, 0.1))
 
     def finish(self) -> None:
-        """Waits for every acknowledgement. What the brokers did not take in time is an error, never a guess."""
-        deadline = time.monotonic() + DELIVERY_SECONDS + 10
-        while len(self.producer) and time.monotonic() < deadline:
-            self.producer.flush(0.2)
-            self.check()
-            self.progress(self.sent - len(self.producer))
-        self.check()
-        if len(self.producer):
-            raise EosError(
-                f"{len(self.producer)} records for {self.topic} are not acknowledged after {DELIVERY_SECONDS} s.",
-                "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
-            )
+        """Waits for every acknowledgement. What the brokers do not take is an error, never a guess."""
+        while self.acknowledged < self.sent:
+            self.listen(0.05)
+
+    def close(self) -> None:
+        """Throws away what waits, if anything does: it is a tail, so no hole is left."""
+        self.producer.purge()
+        self.producer.close()
 
 
 def last_integers(connection: Connection, topic: str, partitions: int) -> list[int]:
@@ -204,9 +200,3 @@ def decimal_strings(numbers: IntegersArray) -> pa.BinaryArray:
 def arrow(numbers: IntegersArray) -> pa.Int64Array:
     """The numbers as Arrow, without a copy and without the half second in which `pa.array` imports pandas."""
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-
-
-def pace(producer: Producer, begun: float, sent: int, rate: float) -> None:
-    """Waits until `sent` records are due at `rate` records a second."""
-    while (due := begun + sent / rate - time.monotonic()) > 0:
-        producer.poll(min(due, 0.1))

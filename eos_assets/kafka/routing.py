@@ -18,19 +18,16 @@ def partitions_of(keys: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
 
 def murmur2(keys: pa.BinaryArray) -> npt.NDArray[np.uint32]:
     """The 32-bit murmur2 of each key, as `org.apache.kafka.common.utils.Utils.murmur2` has it."""
-    _, offset_buffer, data_buffer = keys.buffers()
-    offsets = (
-        np.frombuffer(offset_buffer, np.int32, len(keys) + 1, keys.offset * 4) if len(keys) else np.zeros(1, np.int32)
-    )
+    bounds, data_buffer = bounds_of(keys), keys.buffers()[2]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
-    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
+    words = np.ndarray(max(0, len(data) - 3), "<u4", data.data, strides=(1,))  # the word that begins at each byte
+    starts, lengths = bounds[:-1], np.diff(bounds)
     with np.errstate(over="ignore"):
         hashes = SEED ^ lengths.astype(np.uint32)
         whole_words = lengths // 4
         for word in range(int(whole_words.max(initial=0))):
             rows = np.flatnonzero(whole_words > word)
-            at = starts[rows] + 4 * word
-            hashes[rows] = (hashes[rows] * MIX) ^ mixed(little_endian(data, at, 4))
+            hashes[rows] = (hashes[rows] * MIX) ^ mixed(words[starts[rows] + 4 * word])
         tails = lengths % 4
         for tail in (1, 2, 3):
             rows = np.flatnonzero(tails == tail)
@@ -40,6 +37,14 @@ def murmur2(keys: pa.BinaryArray) -> npt.NDArray[np.uint32]:
         hashes *= MIX
         hashes ^= hashes >> np.uint32(15)
     return hashes
+
+
+def bounds_of(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Where the bytes of each value begin, and where the last one ends, in the buffer of a binary array."""
+    if not len(column):
+        return np.zeros(1, np.int64)
+    kind = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
+    return np.frombuffer(column.buffers()[1], kind, len(column) + 1, column.offset * kind.itemsize).astype(np.int64)
 
 
 def mixed(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -71,12 +71,15 @@ def records(
     )
 
 
-def stream(connection: Connection, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
+def stream(
+    connection: Connection, topic: str, partition: int, start: int = 0, upto: int | None = None
+) -> Iterator[Message]:
     """The committed records of one partition from `start` on, in order, in constant memory."""
     consumer = reader(connection)
     try:
         at = TopicPartition(topic, partition)
         low, end = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        end = end if upto is None else min(end, upto)
         position = max(low, start)
         consumer.assign([TopicPartition(topic, partition, position)])
         while position < end:

@@ -132,10 +132,10 @@ def test_ranges_that_tile_are_green_and_a_missing_one_is_red(sizes: list[int], g
     cuts = np.cumsum([genesis, *sizes]).tolist()
     whole = [entry_over(low, high) for low, high in itertools.pairwise(cuts)]
     first = Genesis("p", 0, genesis, {})
-    assert ledger_tiles_source({0: iter([first, *whole])}).holds
-    assert not ledger_tiles_source({0: iter([first, *whole, whole[-1]])}).holds
+    assert ledger_tiles_source({0: [first, *whole]}).holds
+    assert not ledger_tiles_source({0: [first, *whole, whole[-1]]}).holds
     if len(whole) > 1:
-        assert not ledger_tiles_source({0: iter([first, *whole[1:]])}).holds
+        assert not ledger_tiles_source({0: [first, *whole[1:]]}).holds
 
 
 def entry_over(start: int, end: int) -> LedgerEntry:

@@ -76,7 +76,7 @@ def forge(lab: Lab, outputs: list[Output], **entry: object) -> None:
         run="forged",
         run_attempt=1,
         task_attempt=0,
-        code_version="forged",
+        code_version=lab.pipeline.code_version,
         began_ms=0,
         ended_ms=0,
     )
