@@ -10,6 +10,9 @@ from eos_assets.kafka.offsets import Bounds
 #: How many counter-examples a finding shows.
 SHOWN = 10
 
+#: (source partition, slice start, topic, partition) → (count, first, last, digest) as recomputed from a sink.
+Sums = dict[tuple[int, int, str, int], tuple[int, int, int, int]]
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -89,15 +92,8 @@ def offsets_match_ledger(positions: dict[int, int], groups: dict[int, int | None
     return wrong.finding("offsets_match_ledger", f"{told}{note}", "group offsets differ from the ledger")
 
 
-def ledger_matches_sink(
-    entries: Iterable[LedgerEntry], found: dict[tuple[int, int, str, int], tuple[int, int, int, int]]
-) -> Finding:
-    """Counts, first and last offsets and digests in the ledger are those of the visible sink records.
-
-    Args:
-        entries: the ledger entries in question.
-        found: (source partition, slice start, topic, partition) → (count, first, last, digest) as recomputed.
-    """
+def ledger_matches_sink(entries: Iterable[LedgerEntry], found: Sums) -> Finding:
+    """Counts, first and last offsets and digests in the ledger are those of the visible sink records."""
     wrong, checked = Violations(), 0
     left = dict(found)
     for entry in entries:

@@ -64,7 +64,7 @@ class Routes:
 
 
 def partitions(
-    keys: pa.Array, given: pa.Array | None, source_partitions: int | npt.NDArray[np.int32], count: int
+    keys: pa.Array, given: pa.Array | None, source_partitions: int | npt.NDArray[np.signedinteger], count: int
 ) -> Integers:
     """The partition a transform declares, else by the key as a Java client would choose it; a row without a key goes
     by its source partition, so its order is kept."""

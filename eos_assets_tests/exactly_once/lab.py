@@ -14,10 +14,11 @@ from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline, pipeline
 from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
-from eos_assets.exactly_once.verify import verify_pipeline
+from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets_tests.exactly_once.watcher import Seen, Watcher
 
 
 def squared(records: DataFrame) -> DataFrame:
@@ -35,6 +36,7 @@ class Lab:
     connection: Connection
     pipeline: Pipeline
     made: list[str] = field(default_factory=list)
+    watcher: Watcher | None = None
 
     @property
     def source(self) -> str:
@@ -77,9 +79,11 @@ class Lab:
             self.pipeline, self.spark, self.connection, RunOptions(failures=failures or Failures(), **options)
         )
 
+    def proof(self, **options: Any) -> Verification:
+        return verify_pipeline(self.pipeline, self.spark, self.connection, **options)
+
     def verify(self, mode: Mode = Mode.EXACTLY_ONCE, isolation: str = "read_committed") -> dict[str, Finding]:
-        found = verify_pipeline(self.pipeline, self.spark, self.connection, mode=mode, isolation=isolation)
-        return {finding.name: finding for finding in found.findings}
+        return {finding.name: finding for finding in self.proof(mode=mode, isolation=isolation, full=True).findings}
 
     def broken(self, mode: Mode = Mode.EXACTLY_ONCE) -> set[str]:
         """The names of the invariants that do not hold, warnings left out."""
@@ -119,9 +123,16 @@ class Lab:
         return [message.value() for message in self.read(topic)]
 
     def assert_squares(self, numbers: Iterable[int], mode: Mode = Mode.EXACTLY_ONCE) -> None:
-        """The sink holds the squares of exactly these numbers, each once, each partition in order."""
+        """The sink holds the squares of exactly these numbers, each once, each partition in order, and looked the same
+        to the reader that watched it all the time."""
         found: dict[int, list[int]] = {}
-        for message in self.read(self.pipeline.names(mode).sink(self.sink)):
+        messages = self.read(self.pipeline.names(mode).sink(self.sink))
+        if self.watcher and mode is Mode.EXACTLY_ONCE:
+            final: Seen = {p: [] for p in self.watcher.seen}
+            for message in messages:
+                final[message.partition() or 0].append((message.offset() or 0, message.key(), message.value()))
+            self.watcher.agrees_with(final)
+        for message in messages:
             key, value, partition = message.key(), message.value(), message.partition()
             assert key is not None
             assert value is not None
