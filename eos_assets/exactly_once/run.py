@@ -4,6 +4,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import check_genesis, check_group, check_timeout, check_topics
-from eos_assets.exactly_once.shape import check_shape, travelling
+from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
@@ -28,6 +29,7 @@ from eos_assets.kafka.tail import stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+DONE = ("committed", "already_done")
 #: How often a fenced run looks whether the newer one has finished its work.
 POLL_SECONDS = 0.5
 
@@ -67,7 +69,7 @@ class RunReport:
         entries = [e for e in self.entries if e.partition == partition]
         rows = [o for o in self.outcomes if o.partition == partition]
         last = rows[-1] if rows else None
-        unfinished = last is not None and last.outcome not in ("committed", "already_done")
+        unfinished = last is not None and last.outcome not in DONE
         return Outcome(
             partition=partition,
             outcome=last.outcome if last and (unfinished or not entries) else "committed",
@@ -101,16 +103,18 @@ class Run:
         self.connection = connection
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
+        self.swift = True
 
     def execute(self) -> RunReport:
         begun = time.monotonic()
-        self.preflight()
+        plans = self.plan()
+        self.preflight(plans)
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
-        goal = {plan.partition: plan.end for plan in self.plan()}
+        goal = {plan.partition: plan.end for plan in plans}
         isolated = 0
         while True:
-            plans = [p for p in self.plan() if p.position < goal[p.partition]]
+            plans = [p for p in plans if p.position < goal[p.partition]]
             if not plans:
                 self.report.complete = True
                 break
@@ -123,16 +127,23 @@ class Run:
             except EosError:
                 raise
             except Exception as failure:
-                self.report.failures.append(brief(failure))
-                self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
-                if not may_heal(failure):
-                    isolated += self.isolate(plans, ranges, isolated, brief(failure))
+                if TOO_LARGE in str(failure) and self.swift:
+                    self.swift = False
+                    self.report.attempts -= 1  # nothing failed: large records travel another way
+                else:
+                    self.report.failures.append(brief(failure))
+                    self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
+                    if not may_heal(failure):
+                        isolated += self.isolate(plans, ranges, isolated, brief(failure))
+                plans = self.plan()
                 continue
             self.report.outcomes += outcomes
             if any(o.outcome in ("refused", "failed") for o in outcomes):
                 break
             if any(o.outcome == "fenced" for o in outcomes):
                 self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
+            finished = {o.partition for o in outcomes if o.outcome in DONE and o.next >= goal[o.partition]}
+            plans = [] if finished >= {p.partition for p in plans} else self.plan()
         self.report.entries = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
         self.report.seconds = time.monotonic() - begun
         return self.report
@@ -144,7 +155,7 @@ class Run:
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
                 yield entry
 
-    def preflight(self) -> None:
+    def preflight(self, plans: list[PartitionPlan]) -> None:
         """Refuses what could not be kept exactly once, before anything runs."""
         if self.spark.conf.get("spark.speculation", "false") == "true":
             raise EosError(
@@ -154,7 +165,7 @@ class Run:
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
-        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, self.plan())
+        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans)
 
     def plan(self) -> list[PartitionPlan]:
         return make_plan(
@@ -188,7 +199,10 @@ class Run:
         """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
         job = self.job(plans, ranges)
         rows = self.transformed(ranges)
-        outcomes = self.collect(kept_whole(travelling(rows), self.pipeline.name, len(ranges)), writing_task(job))
+        swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
+        whole = kept_whole(travelling(rows, swift=swift), self.pipeline.name, len(ranges))
+        with batches(self.spark, swift=swift):
+            outcomes = self.collect(whole, writing_task(job))
         silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
@@ -259,6 +273,31 @@ class Run:
             if now != positions:
                 positions, deadline = now, time.monotonic() + patience
             time.sleep(POLL_SECONDS)
+
+
+#: Watching the size of a batch costs Spark as much as all else on the way to the worker. This value switches it off:
+#: where no record is large, the number of rows bounds a batch as well.
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+NOT_WATCHED = str(2**31 - 1)
+#: Outputs of this size, on average, in the last transaction: the next ones may be too large for swift batches.
+LARGE_BYTES = 4096
+
+
+@contextmanager
+def batches(spark: "SparkSession", *, swift: bool) -> Iterator[None]:
+    """Sets how rows travel, for one job; what the session said before is restored."""
+    before = spark.conf.get(BATCH_BYTES)
+    try:
+        if swift:
+            spark.conf.set(BATCH_BYTES, NOT_WATCHED)
+        yield
+    finally:
+        spark.conf.set(BATCH_BYTES, before)  # type: ignore[arg-type]
+
+
+def known_to_be_large(plans: list[PartitionPlan]) -> bool:
+    tails = [plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)]
+    return any(tail.bytes_out > LARGE_BYTES * max(1, tail.records_out) for tail in tails)
 
 
 def brief(failure: Exception) -> str:

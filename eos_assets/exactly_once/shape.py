@@ -49,8 +49,18 @@ def check_shape(result: "DataFrame", pipeline: str) -> None:
             )
 
 
-def travelling(result: "DataFrame") -> "DataFrame":
-    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most."""
+#: In swift batches no key and no value may be larger, or the job fails with the word below and is run with care.
+SWIFT_BYTES = 32 << 10
+TOO_LARGE = "EOS_TOO_LARGE_FOR_SWIFT_BATCHES"
+
+
+def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
+    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most.
+
+    Args:
+        result: what the transform returned.
+        swift: the rows travel in batches whose size nobody watches, so a large record must stop the job.
+    """
     from pyspark.sql import functions as f
 
     present = set(result.columns)
@@ -61,8 +71,8 @@ def travelling(result: "DataFrame") -> "DataFrame":
         f.col("origin.partition").alias("o_partition"),
         f.col("origin.offset").alias("o_offset"),
         f.col("origin.ordinal").alias("o_ordinal"),
-        f.col("key").cast("binary").alias("key"),
-        f.col("value").cast("binary").alias("value"),
+        guarded("key", swift=swift),
+        guarded("value", swift=swift),
         digest(with_headers="headers" in present).alias("digest"),
     ]
     for name in ("headers", "topic", "partition", "sequence", "error", "skip"):
@@ -71,6 +81,15 @@ def travelling(result: "DataFrame") -> "DataFrame":
     if "timestamp" in present:
         columns.append(f.unix_millis("timestamp").alias("timestamp"))
     return written.select(*columns)
+
+
+def guarded(name: str, *, swift: bool) -> "Column":
+    from pyspark.sql import functions as f
+
+    column = f.col(name).cast("binary")
+    if swift:
+        column = f.when(f.octet_length(column) > SWIFT_BYTES, f.raise_error(f.lit(TOO_LARGE))).otherwise(column)
+    return column.alias(name)
 
 
 def digest(*, with_headers: bool) -> "Column":
