@@ -2,15 +2,13 @@
 
 import dagster as dg
 
+from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.registry import find_pipelines
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource
 
-defs = dg.Definitions(
-    assets=[
-        dg.AssetSpec(topic.name, kinds={"kafka"}, group_name=pipeline.name, metadata={"partitions": topic.partitions})
-        for pipeline in find_pipelines().values()
-        for topic in (pipeline.source, *pipeline.sinks)
-    ],
-    resources={"kafka": KafkaResource(), "spark": SparkResource()},
+defs = dg.Definitions.merge(
+    pipeline_definitions(find_pipelines().values()),
+    dg.Definitions(resources={"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()}),
 )

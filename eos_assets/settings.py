@@ -17,6 +17,8 @@ MEANINGS = {
     "EOS_IVY_SETTINGS": "an Ivy settings file for a mirror or proxy; default: Ivy's own",
     "EOS_BOOTSTRAP_SERVERS": "the Kafka cluster to use; default: the one that `eos up` started",
     "EOS_SPARK": "where Spark runs: in-process (local[*,4]), connect (the server of `eos up`), spark://… or sc://…",
+    "EOS_LAKE": "folder or address of the Delta tables; default: lake in EOS_HOME",
+    "EOS_DAGSTER_PORT": "port of the Dagster webserver that `eos up` starts; default: 3000",
     "EOS_KAFKA_PORT": "first port of the brokers that `eos up` starts; each broker takes two; default: 9092",
     "EOS_SPARK_CONNECT_PORT": "port of the Spark Connect server that `eos up` starts; default: 15002",
     "EOS_STACK": "set by `eos up` in the servers it starts, so that `eos down` finds exactly them",
@@ -32,6 +34,8 @@ class Settings:
     ivy_settings: Path | None
     bootstrap_servers: str | None
     spark: str | None
+    lake: str
+    dagster_port: int
     kafka_port: int
     spark_connect_port: int
 
@@ -46,6 +50,8 @@ class Settings:
             ivy_settings=Path(ivy_settings).absolute() if ivy_settings else None,
             bootstrap_servers=environ.get("EOS_BOOTSTRAP_SERVERS") or None,
             spark=environ.get("EOS_SPARK") or None,
+            lake=environ.get("EOS_LAKE") or str(home / "lake"),
+            dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
             spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
         )

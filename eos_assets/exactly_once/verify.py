@@ -49,6 +49,8 @@ class Verification:
     figures: dict[str, int] = field(default_factory=dict)
     #: True if it began where the last proof ended, False if it looked at everything.
     incremental: bool = False
+    #: One row per source partition: what was looked at.
+    partitions: list[dict[str, int | None]] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
@@ -112,7 +114,13 @@ class Verifier:
         findings.append(no_open_transactions(self.window.bounds, later, time.monotonic() - begun, timeout))
         versions = code_versions(entry for w in self.window.partitions.values() for entry in w.entries)
         result = Verification(
-            self.pipeline.name, self.mode, findings, versions, self.figures(), self.window.incremental
+            self.pipeline.name,
+            self.mode,
+            findings,
+            versions,
+            self.figures(),
+            self.window.incremental,
+            self.partition_rows(),
         )
         if result.holds and self.closed():
             proven.store(self.connection, self.names, self.window.ends)
@@ -126,6 +134,12 @@ class Verifier:
     def figures(self) -> dict[str, int]:
         names = ("source_records", "sink_records", "outputs_with_origin")
         return {**{name: self.tallies[name].n for name in names}, "no_longer_provable": self.window.unprovable}
+
+    def partition_rows(self) -> list[dict[str, int | None]]:
+        return [
+            {"partition": p, "from": w.start, "upto": w.end, "position": w.position, "group_offset": w.group}
+            for p, w in sorted(self.window.partitions.items())
+        ]
 
     def case(self) -> Case:
         exact = self.mode is Mode.EXACTLY_ONCE

@@ -49,3 +49,20 @@ def ends(connection: Connection, topic: str, partitions: list[int], isolation: s
             consumer.close()
 
     return ask(question, PATIENCE_SECONDS)
+
+
+def offsets_at(connection: Connection, topic: str, milliseconds: dict[int, int]) -> dict[int, int]:
+    """The first offset of each partition that was written at or after a moment; its end if there is none."""
+    wanted = [TopicPartition(topic, p, max(0, ms)) for p, ms in milliseconds.items()]
+
+    def question() -> dict[int, int]:
+        consumer = Consumer(connection.config(group_id="eos-reader", enable_auto_commit=False))
+        try:
+            found = consumer.offsets_for_times(wanted, TRY_SECONDS)
+        finally:
+            consumer.close()
+        return {at.partition: at.offset for at in found}
+
+    found = ask(question, PATIENCE_SECONDS)
+    late = [p for p, offset in found.items() if offset < 0]
+    return {**found, **(stable_ends(connection, topic, late) if late else {})}

@@ -1,0 +1,61 @@
+"""Whether the audit tables say what the ledger says."""
+
+from eos_assets.audit.tables import AuditTables
+from eos_assets.exactly_once import ledger
+from eos_assets.exactly_once.invariants import Finding, Violations
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.kafka.tail import stream
+
+
+def audit_matches_ledger(tables: AuditTables) -> Finding:
+    """Every ledger entry is one row with the same figures, and has as many deliveries as it claims."""
+    from pyspark.sql import functions as f
+
+    wrong = Violations()
+    rows = {
+        (row.partition, row.start): (row.next, row.records_in, row.records_out, row.skipped, row.dead, row.times)
+        for row in tables.read("audit_transactions")
+        .groupBy("partition", "start", "next", "records_in", "records_out", "skipped", "dead")
+        .agg(f.count("*").alias("times"))
+        .collect()
+    }
+    delivered = {
+        (row.source_partition, row.transaction_start): row.n
+        for row in tables.read("audit_deliveries")
+        .groupBy("source_partition", "transaction_start")
+        .agg(f.count("*").alias("n"))
+        .collect()
+    }
+    reached = tables.reached("audit_transactions", "partition", "ledger_offset")
+    checked = pending = 0
+    for partition in tables.connection.partitions(tables.names.ledger):
+        for message in stream(tables.connection, tables.names.ledger, partition):
+            entry = ledger.load(message.value() or b"")
+            if not isinstance(entry, LedgerEntry):
+                continue
+            if (message.offset() or 0) > reached.get(partition, -1):
+                pending += 1  # committed since the tables were written: the next update adds it
+                continue
+            checked += 1
+            compare(entry, rows.pop((partition, entry.start), None), delivered, wrong)
+    for (partition, start), row in rows.items():
+        wrong.add(f"the table has a transaction [{start}, {row[0]}) of partition {partition} that the ledger lacks")
+    note = f", {pending} more not loaded yet" if pending else ""
+    told = f"{checked:,} transactions, rows and deliveries equal{note}"
+    return wrong.finding("audit_matches_ledger", told, "differences")
+
+
+def compare(
+    entry: LedgerEntry,
+    row: tuple[int, ...] | None,
+    delivered: dict[tuple[int, int], int],
+    wrong: Violations,
+) -> None:
+    name = f"transaction [{entry.start}, {entry.next}) of partition {entry.partition}"
+    here = (entry.next, entry.records_in, entry.records_out, entry.skipped, entry.dead, 1)
+    if row != here:
+        wrong.add(f"{name}: the ledger says (next, in, out, skipped, dead, rows) = {here}, the table {row}")
+    claimed = sum(part.count for part in entry.sinks)
+    found = delivered.get((entry.partition, entry.start), 0)
+    if found != claimed:
+        wrong.add(f"{name}: {claimed} outputs, {found} rows in audit_deliveries")

@@ -1,0 +1,269 @@
+"""Ledger, provenance and topics in, four Delta tables out: incremental, idempotent, rebuilt from the topics at will.
+
+Each update appends, in one Delta commit per table, what the table does not hold yet. The commit carries the sum of the
+ledger's ends as its transaction version: it rises with every ledger entry, is never a clock, and a repeated write of
+the same version is skipped by Delta.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eos_assets.exactly_once import proven
+from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.shape import digest
+from eos_assets.exactly_once.source import read_ranges
+from eos_assets.exactly_once.tables import MAP_SCHEMA, unfold, unioned
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds, offsets_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LEDGER_SCHEMA = (
+    "v int, kind string, pipeline string, topic string, partition int, start long, next long, records_in long, "
+    "records_out long, skipped long, dead long, dropped long, "
+    "sinks array<struct<topic:string,partition:int,count:long,first:long,last:long,digest:decimal(20,0)>>, "
+    "run string, run_attempt int, task_attempt int, code_version string, began_ms long, ended_ms long, mode string, "
+    "bytes_out long, files map<string,string>"
+)
+#: Clocks of workers and of the broker may differ by so much.
+CLOCKS_MS = 600_000
+TABLES = ("audit_transactions", "audit_deliveries", "audit_dead_letters", "audit_partitions")
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table after an update."""
+
+    name: str
+    path: str
+    rows: int
+    columns: dict[str, str]
+
+
+class AuditTables:
+    """The tables of one pipeline, below one folder of the lake."""
+
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession", connection: Connection, lake: str) -> None:
+        self.pipeline = pipeline
+        self.spark = spark
+        self.connection = connection
+        self.names = pipeline.names()
+        self.folder = f"{lake.rstrip('/')}/{pipeline.name}"
+        self.sinks = [sink.name for sink in pipeline.sinks]
+
+    def path(self, table: str) -> str:
+        return f"{self.folder}/{table}"
+
+    def read(self, table: str) -> "DataFrame":
+        return self.spark.read.format("delta").load(self.path(table))
+
+    def update(self, *, rebuild: bool = False) -> list[TableState]:
+        """Brings every table up to what is committed. With `rebuild` nothing of the old tables remains."""
+        makers: dict[str, Callable[[bool], DataFrame | None]] = {
+            "audit_transactions": self.transactions,
+            "audit_deliveries": self.deliveries,
+            "audit_dead_letters": self.dead_letters,
+        }
+        self.version = 0
+        for table, make in makers.items():
+            fresh = rebuild or not self.exists(table)
+            rows = make(fresh)
+            if rows is not None:
+                self.append(table, rows, fresh=fresh)
+        self.partitions().write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+            self.path("audit_partitions")
+        )
+        return [self.state(table) for table in TABLES]
+
+    def append(self, table: str, rows: "DataFrame", *, fresh: bool) -> None:
+        writer = rows.write.format("delta")
+        if fresh:
+            writer.mode("overwrite").option("overwriteSchema", "true").save(self.path(table))
+            return
+        application = f"{self.pipeline.name}/{table}"
+        writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
+        writer.save(self.path(table))
+
+    def exists(self, table: str) -> bool:
+        from pyspark.errors import AnalysisException
+
+        try:
+            return bool(self.read(table).columns)
+        except AnalysisException:
+            return False
+
+    def state(self, table: str) -> TableState:
+        frame = self.read(table)
+        columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        return TableState(table, self.path(table), frame.count(), columns)
+
+    def reached(self, table: str, partition: str, offset: str) -> dict[int, int]:
+        """The highest offset that a table holds of each partition."""
+        rows = self.read(table).groupBy(partition).agg({offset: "max"}).collect()
+        return {row[0]: row[1] for row in rows}
+
+    def transactions(self, fresh: bool) -> "DataFrame | None":
+        """One row per committed transaction: the ledger."""
+        from pyspark.sql import functions as f
+
+        reached = {} if fresh else self.reached("audit_transactions", "partition", "ledger_offset")
+        there = bounds(self.connection, self.names.ledger)
+        self.version = sum(b.stable for b in there.values())
+        ranges = [OffsetRange(p, max(b.start, reached.get(p, -1) + 1), b.stable) for p, b in there.items()]
+        if not fresh and not any(r.size for r in ranges):
+            return None
+        parsed = f.from_json(f.col("value").cast("string"), LEDGER_SCHEMA).alias("entry")
+        rows = self.topic(self.names.ledger, ranges).select(f.col("offset").alias("ledger_offset"), parsed)
+        return rows.where("entry.kind = 'entry'").select(
+            "entry.pipeline",
+            "entry.partition",
+            "entry.start",
+            "entry.next",
+            "ledger_offset",
+            *(f"entry.{name}" for name in ("records_in", "records_out", "skipped", "dead", "dropped", "bytes_out")),
+            "entry.sinks",
+            "entry.run",
+            "entry.run_attempt",
+            "entry.task_attempt",
+            "entry.code_version",
+            f.timestamp_millis("entry.began_ms").alias("began_at"),
+            f.timestamp_millis("entry.ended_ms").alias("ended_at"),
+        )
+
+    def deliveries(self, fresh: bool) -> "DataFrame | None":
+        """One row per output record: where it is, where it came from, what it holds in sum."""
+        from pyspark.sql import functions as f
+
+        reached = {} if fresh else self.reached("audit_deliveries", "source_partition", "transaction_start")
+        known = self.read("audit_transactions")
+        missing = known.where(newer(reached, "partition", "start"))
+        new = missing.select("partition", "start", "sinks", "began_at").collect()
+        if not new:
+            return self.no_deliveries() if fresh else None
+        first = {p: min(int(r.began_at.timestamp() * 1000) for r in new if r.partition == p) for p in partitions(new)}
+        there = bounds(self.connection, self.names.provenance)
+        begins = offsets_at(self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()})
+        ranges = [OffsetRange(p, max(there[p].start, begins[p]), there[p].stable) for p in first]
+        topics = [*self.sinks, self.names.dead_letters]
+        maps = self.topic(self.names.provenance, ranges).select("value").mapInArrow(unfold(topics), MAP_SCHEMA)
+        starts = missing.selectExpr("partition as source_partition", "start")
+        outputs = maps.where("sink_offset >= 0").join(f.broadcast(starts), ["source_partition", "start"])
+        place = ["topic", "sink_partition", "sink_offset"]
+        joined = outputs.join(self.written(topics, new), place, "left")
+        names = f.array(*(f.lit(topic) for topic in topics))
+        return joined.select(
+            f.get(names, f.col("topic")).alias("topic"),
+            *place[1:],
+            "source_partition",
+            "source_offset",
+            "sequence",
+            f.col("start").alias("transaction_start"),
+            "digest",
+            "written_at",
+        )
+
+    def no_deliveries(self) -> "DataFrame":
+        return self.spark.createDataFrame(
+            [],
+            "topic string, sink_partition int, sink_offset long, source_partition int, source_offset long, "
+            "sequence long, transaction_start long, digest long, written_at timestamp",
+        )
+
+    def written(self, topics: list[str], new: list) -> "DataFrame":  # type: ignore[type-arg]
+        """The sink records of these transactions, and whatever lies between them."""
+        from pyspark.sql import functions as f
+
+        frames = []
+        for number, topic in enumerate(topics):
+            parts = [part for row in new for part in row.sinks if part.topic == topic]
+            there = bounds(self.connection, topic)
+            spans = {p: [part for part in parts if part.partition == p] for p in {part.partition for part in parts}}
+            ranges = [
+                OffsetRange(p, max(there[p].start, min(x.first for x in span)), max(x.last for x in span) + 1)
+                for p, span in spans.items()
+            ]
+            frames.append(
+                self.topic(topic, ranges).select(
+                    f.lit(number).alias("topic"),
+                    f.col("partition").alias("sink_partition"),
+                    f.col("offset").alias("sink_offset"),
+                    digest(with_headers=False).alias("digest"),
+                    f.col("timestamp").alias("written_at"),
+                )
+            )
+        return unioned(frames)
+
+    def dead_letters(self, fresh: bool) -> "DataFrame | None":
+        """The rejected records with their own bytes, their origin and the reason."""
+        reached = {} if fresh else self.reached("audit_dead_letters", "sink_partition", "sink_offset")
+        there = bounds(self.connection, self.names.dead_letters)
+        ranges = [OffsetRange(p, max(b.start, reached.get(p, -1) + 1), b.stable) for p, b in there.items()]
+        if not fresh and not any(r.size for r in ranges):
+            return None
+        return (
+            self.topic(self.names.dead_letters, ranges)
+            .select(
+                "partition",
+                "offset",
+                "key",
+                "value",
+                header("eos.error").alias("reason"),
+                header("eos.origin").alias("origin"),
+                "timestamp",
+            )
+            .toDF("sink_partition", "sink_offset", "key", "value", "reason", "origin", "written_at")
+        )
+
+    def partitions(self) -> "DataFrame":
+        """How each source partition stands, at a glance."""
+        plans = make_plan(self.pipeline, self.connection)
+        places = [(self.pipeline.source.name, plan.partition) for plan in plans]
+        marks = proven.load(self.connection, self.names, places)
+        rows = [
+            (
+                plan.partition,
+                plan.log_start,
+                plan.position,
+                plan.stable_end,
+                plan.lag,
+                marks.get((self.pipeline.source.name, plan.partition)),
+            )
+            for plan in plans
+        ]
+        return self.spark.createDataFrame(
+            rows, "partition int, log_start long, position long, last_stable long, lag long, proven long"
+        )
+
+    def topic(self, name: str, ranges: list[OffsetRange]) -> "DataFrame":
+        if any(r.size for r in ranges):
+            return read_ranges(self.spark, self.connection, name, ranges)
+        return self.spark.createDataFrame(
+            [],
+            "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+            "timestampType int, headers array<struct<key:string,value:binary>>",
+        )
+
+
+def newer(reached: dict[int, int], partition: str, offset: str) -> "Column":
+    """The rows behind what was reached in their partition."""
+    from pyspark.sql import functions as f
+
+    condition = f.lit(True)
+    for p, last in reached.items():
+        condition &= (f.col(partition) != p) | (f.col(offset) > last)
+    return condition
+
+
+def partitions(rows: list) -> set[int]:  # type: ignore[type-arg]
+    return {row.partition for row in rows}
+
+
+def header(name: str) -> "Column":
+    from pyspark.sql import functions as f
+
+    named = f.filter("headers", lambda h: h["key"] == name)
+    return f.get(named, f.lit(0))["value"].cast("string")

@@ -1,0 +1,1 @@
+"""What Dagster shows: thin objects around the package that keeps it exactly once."""

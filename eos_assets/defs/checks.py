@@ -1,0 +1,103 @@
+"""Every invariant as an asset check, named as a fact. One scan of the topics serves all of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.tables import AuditTables
+from eos_assets.defs.audit_tables import table_key
+from eos_assets.defs.transactional_topic import sink_keys, told
+from eos_assets.exactly_once.invariants import Finding
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.verify import Verification, verify_pipeline
+from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.lake import LakeResource
+from eos_assets.resources.spark import SparkResource
+
+#: What each check says, and whether bad data must stop before the audit tables and whatever lies downstream.
+FACTS = {
+    "no_duplicates": ("No source record has two visible outputs of one number, no output two origins.", True),
+    "none_missing": ("Every source record below the position has an output, a dead letter or a skip.", True),
+    "none_invented": ("Every visible sink record has a committed, visible origin.", True),
+    "ordered_within_partition": ("Origins rise with the sink offset, per source and sink partition.", True),
+    "routed_correctly": ("Every record is in the partition its key or its declaration says.", True),
+    "ledger_tiles_source": ("The ledger covers the source with no gap and no overlap.", True),
+    "ledger_matches_sink": ("Counts and digests in the ledger are those of the sink.", True),
+    "offsets_match_ledger": ("The committed group offset is the end of the ledger.", True),
+    "values_recompute": ("Running the transform again, cut elsewhere, gives what the sink holds.", True),
+    "source_is_unique": ("No business key comes twice in the source.", False),
+    "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
+}
+AUDIT_FACT = "audit_matches_ledger"
+
+
+class CheckConfig(dg.Config):
+    """By default a check looks at what came since the last proof; `full` looks at all that is retained."""
+
+    full: bool = False
+
+
+def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    key = sink_keys(pipeline)[0]
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, description=fact, blocking=blocking)
+        for name, (fact, blocking) in FACTS.items()
+    ]
+
+    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants")
+    def check(config: CheckConfig, kafka: KafkaResource, spark: SparkResource) -> Iterator[dg.AssetCheckResult]:
+        result = told(lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full))
+        for finding in result.findings:
+            yield dg.AssetCheckResult(
+                passed=finding.holds,
+                asset_key=key,
+                check_name=finding.name,
+                severity=severity(finding),
+                description=finding.detail,
+                metadata=evidence(finding, result),
+            )
+
+    return check
+
+
+def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=table_key(pipeline, "audit_transactions"),
+        name=AUDIT_FACT,
+        description="The Delta tables say what the ledger says.",
+        additional_deps=[table_key(pipeline, "audit_deliveries")],
+    )
+    def check(kafka: KafkaResource, spark: SparkResource, lake: LakeResource) -> dg.AssetCheckResult:
+        tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
+        finding = told(lambda: audit_matches_ledger(tables))
+        return dg.AssetCheckResult(
+            passed=finding.holds,
+            severity=severity(finding),
+            description=finding.detail,
+            metadata={"counter_examples": examples(finding)},
+        )
+
+    return check
+
+
+def severity(finding: Finding) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.WARN if finding.severity == "warning" else dg.AssetCheckSeverity.ERROR
+
+
+def evidence(finding: Finding, result: Verification) -> dict[str, Any]:
+    return {
+        "evaluated": finding.evaluated,
+        "since_the_last_proof": result.incremental,
+        **result.figures,
+        "counter_examples": examples(finding),
+        "partitions": dg.MetadataValue.table(
+            [dg.TableRecord(row) for row in result.partitions] or [dg.TableRecord({"partition": "none"})]
+        ),
+    }
+
+
+def examples(finding: Finding) -> dg.TableMetadataValue:
+    rows = [dg.TableRecord({"example": example}) for example in finding.examples]
+    return dg.MetadataValue.table(rows or [dg.TableRecord({"example": "none"})])
