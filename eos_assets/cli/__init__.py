@@ -10,7 +10,7 @@ from eos_assets.errors import EosError
 
 #: Command → (module, one line of help).
 COMMANDS = {
-    "up": ("servers", "Start Kafka and Spark on this machine."),
+    "up": ("servers", "Start Kafka, Spark and Dagster on this machine."),
     "down": ("servers", "End what `eos up` started."),
     "status": ("servers", "Show what runs where."),
     "doctor": ("doctor", "Check Java, ports, disk, jars, versions and brokers."),
@@ -22,6 +22,8 @@ COMMANDS = {
     "plan": ("run", "Show what a run would write."),
     "run": ("run", "Run a pipeline, exactly once."),
     "verify": ("verify", "Evaluate every invariant from the topics."),
+    "checks": ("checks", "Evaluate all asset checks headless, as CI would."),
+    "audit": ("audit", "Bring the audit tables up to date, rebuild them, or ask them."),
     "trace": ("look", "Show where a record came from, or what became of it."),
     "demo": ("demo", "Run the main job on servers of its own."),
 }

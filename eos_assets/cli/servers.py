@@ -23,8 +23,12 @@ PORT = click.IntRange(1, 65535)
     "--kafka-port", type=PORT, help="First port of the brokers; each takes two. Default: EOS_KAFKA_PORT, 9092."
 )
 @click.option("--spark-port", type=PORT, help="Port of Spark Connect. Default: EOS_SPARK_CONNECT_PORT, 15002.")
-def up_command(brokers: str | None, kafka_port: int | None, spark_port: int | None) -> None:
-    """Start Kafka and Spark Connect on this machine, on loopback, and leave them running.
+@click.option("--dagster-port", type=PORT, help="Port of the Dagster webserver. Default: EOS_DAGSTER_PORT, 3000.")
+@click.option("--dagster/--no-dagster", default=True, help="Whether to start the Dagster webserver and daemon, too.")
+def up_command(
+    brokers: str | None, kafka_port: int | None, spark_port: int | None, dagster_port: int | None, dagster: bool
+) -> None:
+    """Start Kafka, Spark Connect and Dagster on this machine, on loopback, and leave them running.
 
     What already runs is kept, what died is started again with its data. Ctrl-C ends what this call started.
     """
@@ -38,6 +42,7 @@ def up_command(brokers: str | None, kafka_port: int | None, spark_port: int | No
             brokers=int(brokers) if brokers else None,
             kafka_port=kafka_port or settings.kafka_port,
             spark_port=spark_port or settings.spark_connect_port,
+            dagster_port=(dagster_port or settings.dagster_port) if dagster else None,
             say=status.update,
         )
     show(servers)
@@ -56,7 +61,7 @@ def down_command(delete_data: bool) -> None:
     ended = stack.down(delete_data=delete_data)
     click.echo(f"Ended {ended} process(es) of {stack.home}." if ended else f"Nothing of {stack.home} was running.")
     if delete_data:
-        click.echo("Deleted the data of Kafka and Spark.")
+        click.echo("Deleted the data of Kafka, Spark and Dagster, and the lake.")
 
 
 @click.command("status")
@@ -69,13 +74,14 @@ def status_command(as_json: bool) -> None:
             "home": str(stack.home),
             "bootstrap_servers": stack.address_of("kafka"),
             "spark": stack.address_of("spark"),
+            "dagster": stack.address_of("dagster-webserver"),
             "servers": [server.as_json() for server in stack.servers()],
         }
         click.echo(json.dumps(report, indent=2))
     elif servers := stack.servers():
         show(servers)
     else:
-        click.echo(f"Nothing runs in {stack.home}. `eos up` starts Kafka and Spark.")
+        click.echo(f"Nothing runs in {stack.home}. `eos up` starts Kafka, Spark and Dagster.")
 
 
 def show(servers: list[Server]) -> None:

@@ -107,8 +107,7 @@ class Run:
 
     def execute(self) -> RunReport:
         begun = time.monotonic()
-        plans = self.plan()
-        self.preflight(plans)
+        plans = self.preflight()
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
         goal = {plan.partition: plan.end for plan in plans}
@@ -155,8 +154,8 @@ class Run:
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
                 yield entry
 
-    def preflight(self, plans: list[PartitionPlan]) -> None:
-        """Refuses what could not be kept exactly once, before anything runs."""
+    def preflight(self) -> list[PartitionPlan]:
+        """Refuses what could not be kept exactly once, before anything runs; else the first plan."""
         if self.spark.conf.get("spark.speculation", "false") == "true":
             raise EosError(
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
@@ -165,7 +164,9 @@ class Run:
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
+        plans = self.plan()
         self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans)
+        return plans
 
     def plan(self) -> list[PartitionPlan]:
         return make_plan(

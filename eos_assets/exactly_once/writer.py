@@ -75,12 +75,17 @@ class PartitionWriter:
             self.position = decision.position
             return self.outcome(kind, getattr(decision, "reason", ""))
         waiting_since = time.monotonic()
-        for piece in pieces:
+        whole = False  # whether a cut here would tear no origin
+        for piece in cut(pieces, self.job.slice_records):
             self.longest_wait = max(self.longest_wait, time.monotonic() - waiting_since)
             fresh = self.fresh(piece)
-            if fresh.num_rows and self.produce(fresh) and self.due():
-                self.commit(self.slice.next)
-                self.reopen()
+            if fresh.num_rows:
+                if whole and self.full():  # only now, when there is more: else the last slice might hold one record
+                    self.next_slice()
+                whole = self.produce(fresh)
+                if whole and self.late():
+                    self.next_slice()
+                    whole = False
             waiting_since = time.monotonic()
         if self.held is not None:
             self.slice_write(self.held)
@@ -98,8 +103,9 @@ class PartitionWriter:
             self.slice = Slice(self.job, self.planned.partition, self.position, self.transaction.producer)
         return decision
 
-    def reopen(self) -> None:
-        """The next slice. Whoever moved the position in between is newer than we are."""
+    def next_slice(self) -> None:
+        """Commits what is complete and begins behind it. Whoever moved the position in between is newer than we."""
+        self.commit(self.slice.next)
         wanted = self.position
         decision = self.open()
         if not isinstance(decision, GoOn) or decision.position != wanted:
@@ -140,10 +146,13 @@ class PartitionWriter:
         self.slice.write(rows, self.reader)
         self.transaction.reach("mid_produce")
 
-    def due(self) -> bool:
-        """Whether to commit now: the slice is full, or the wait for more might outlast the transaction."""
-        if self.slice.records_in >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes:
-            return True
+    def full(self) -> bool:
+        """Whether the slice holds enough, together with the origin that is held back."""
+        held = 1 if self.held is not None else 0
+        return self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
+
+    def late(self) -> bool:
+        """Whether to commit before waiting for more: the wait might outlast the transaction."""
         open_for = time.time() - self.slice.began_ms / 1000
         return open_for + self.longest_wait > self.job.transaction_timeout_ms / 2000
 
@@ -225,6 +234,13 @@ def task_attempt() -> int:
 
     context = TaskContext.get()
     return context.attemptNumber() if context else 0
+
+
+def cut(pieces: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Pieces of at most so many rows."""
+    for piece in pieces:
+        for low in range(0, piece.num_rows, rows):
+            yield piece.slice(low, rows)
 
 
 def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -13,6 +13,7 @@ import psutil
 
 from eos_assets.errors import EosError
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
 from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
 from eos_assets.local.java import find_java
 from eos_assets.local.ports import require_free
@@ -54,6 +55,7 @@ class Stack:
         self.record = self.home / "stack.json"
         self.kafka_folder = self.home / "kafka"
         self.spark_folder = self.home / "spark"
+        self.dagster_folder = self.home / "dagster"
 
     def servers(self) -> list[Server]:
         """The recorded servers, also those that died since."""
@@ -83,7 +85,15 @@ class Stack:
         busy = f"Another `eos up` or `eos down` is at work in {self.home}"
         return exclusive(self.home / "stack.lock", wait=False, busy=busy)
 
-    def up(self, *, brokers: int | None, kafka_port: int, spark_port: int, say: Callable[[str], None]) -> list[Server]:
+    def up(
+        self,
+        *,
+        brokers: int | None,
+        kafka_port: int,
+        spark_port: int,
+        dagster_port: int | None,
+        say: Callable[[str], None],
+    ) -> list[Server]:
         """Starts what does not run yet. If it fails or is interrupted, what it started is ended again."""
         find_java()
         make_folder(self.home)
@@ -93,18 +103,25 @@ class Stack:
             end_processes(self.strangers(kept))  # left by an `eos up` that was killed before it could record them
             cluster = self.cluster(brokers, kafka_port, kept)
             spark = next((server for server in kept if server.name == "spark"), None)
+            dagster = [server for server in kept if server.name.startswith("dagster")]
             if spark is None:
                 require_free(spark_port, SPARK_PURPOSE, SPARK_SETTING)  # before Kafka is started in vain
+            if dagster_port and not any(server.name == "dagster-webserver" for server in dagster):
+                require_free(dagster_port, DAGSTER_PURPOSE, DAGSTER_SETTING)
             try:
                 say(f"Starting Kafka ({len(cluster.nodes)} broker{'s' * (len(cluster.nodes) > 1)}) …")
                 cluster.start()
                 servers = kafka_servers(cluster)
-                self.save([*servers, *([spark] if spark else [])])
+                self.save([*servers, *([spark] if spark else []), *dagster])
                 if spark is None:
                     say("Starting Spark Connect …")
                     servers.append(self.start_spark(spark_port))
                 else:
                     servers.append(spark)
+                self.save([*servers, *dagster])
+                if dagster_port:
+                    say("Starting Dagster …")
+                    servers += self.start_dagster(dagster_port, dagster)
                 self.save(servers)
                 return servers
             except BaseException:
@@ -148,6 +165,23 @@ class Stack:
         assert server.process is not None
         return Server("spark", server.address, self.spark_folder, server.process)
 
+    def start_dagster(self, port: int, kept: list[Server]) -> list[Server]:
+        """Webserver and daemon: those that run are kept, the others are started."""
+        running = {server.name: server for server in kept}
+        if "dagster-webserver" in running:
+            port = int(running["dagster-webserver"].address.rpartition(":")[2])
+        server = DagsterServer(self.dagster_folder, port=port, env=self.marked_home(), tied=False)
+        start = {"dagster-webserver": server.start_webserver, "dagster-daemon": server.start_daemon}
+        addresses = {"dagster-webserver": server.address, "dagster-daemon": ""}
+        return [
+            running.get(name) or Server(name, addresses[name], self.dagster_folder, begin())
+            for name, begin in start.items()
+        ]
+
+    def marked_home(self) -> dict[str, str]:
+        """Runs of Dagster must find this home's servers, wherever they are started."""
+        return {**self.marked(), "EOS_HOME": str(self.home), "EOS_JARS_DIR": str(self.settings.jars_dir)}
+
     def down(self, *, delete_data: bool = False) -> int:
         """Ends every server of this home, recorded or not, and nothing else. Returns how many it ended."""
         if not self.home.exists():
@@ -159,7 +193,7 @@ class Stack:
             self.record.unlink(missing_ok=True)
             if delete_data:
                 with clear_disk_errors(self.home):
-                    for folder in (self.kafka_folder, self.spark_folder):
+                    for folder in (self.kafka_folder, self.spark_folder, self.dagster_folder, self.home / "lake"):
                         shutil.rmtree(folder, ignore_errors=True)
         return len(ours)
 

@@ -67,7 +67,7 @@ def test_what_is_wrong_since_the_last_proof_is_found_until_it_is_mended(make_lab
 
 def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
     lab = make_lab(partitions=1, slice_records=100)
-    lab.fill(12_000)
+    lab.fill(5000)
     run = Background(lab)
     proofs = 0
     while run.thread.is_alive():
@@ -81,7 +81,7 @@ def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
 
 
 def test_what_retention_took_is_neither_green_nor_red(make_lab: MakeLab) -> None:
-    lab = make_lab(partitions=1, slice_records=100).with_(transform=to_one_partition)
+    lab = make_lab(partitions=1).with_(transform=to_one_partition)
     lab.fill(1000)
     for records in (300, 300, 400):
         lab.run(max_records=records)
