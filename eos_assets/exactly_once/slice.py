@@ -182,7 +182,8 @@ class Slice:
         self.dead += len(offsets)
 
     def close(self, next_offset: int, task_attempt: int, *, genesis: bool) -> LedgerEntry:
-        """Waits until every record has its offset, then writes the provenance map and the ledger entry behind them."""
+        """Waits until every record has its offset, then writes the provenance map and the ledger entry behind them.
+        Those are on their way when this returns; `flush` waits for them."""
         self.flush()
         self.check_deliveries()
         names = self.job.names
@@ -197,7 +198,6 @@ class Slice:
                 self.write_own(names.provenance, b"%d" % self.start, value)
         entry = self.entry(next_offset, task_attempt)
         self.write_own(names.ledger, b"%d" % self.start, entry.to_json())
-        self.flush()
         return entry
 
     def write_own(self, topic: str, key: bytes, value: bytes) -> None:

@@ -30,7 +30,8 @@ class SourceReader:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
-                "fetch.wait.max.ms": 10,
+                "fetch.wait.max.ms": 5,
+                "retry.backoff.ms": 5,  # right after a commit the group offset is unstable for some milliseconds
             }
         )
 
@@ -41,8 +42,8 @@ class SourceReader:
         """The last committed entry of a ledger partition. With this isolation the high watermark is the last
         stable offset, and after `init_transactions` nothing of our own is open before it."""
         at = TopicPartition(self.names.ledger, partition)
-        _, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
-        message = last_record(self.consumer, self.names.ledger, partition, end)
+        low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        message = last_record(self.consumer, self.names.ledger, partition, end, low)
         value = message.value() if message else None
         return ledger.load(value) if value is not None else None
 

@@ -36,6 +36,8 @@ class Transaction:
         self.reader = reader
         self.task_attempt = task_attempt
         self.opened = False
+        #: A producer that was made and connected ahead of time. It has not begun step 2.
+        self.spare: Producer | None = None
         self.patience = job.transaction_timeout_ms / 1000
         self.new_ledger = False
         self.began_at = 0.0
@@ -45,17 +47,8 @@ class Transaction:
         partition = self.planned.partition
         self.reach("before_init")
         # Step 1.
-        self.producer = Producer(
-            {
-                **self.job.kafka,
-                "transactional.id": self.job.names.transactional_id(partition),
-                "transaction.timeout.ms": self.job.transaction_timeout_ms,
-                "message.timeout.ms": self.job.transaction_timeout_ms,
-            }
-        )
+        self.producer = new_producer(self.job, partition) if self.spare is None else self.spare
         self.opened = True
-        # A connection that is not up yet makes init_transactions wait for a timer of half a second.
-        self.producer.connect(self.job.names.ledger, INIT_SECONDS)
         # Step 2.
         with watchdog(2 * INIT_SECONDS, "init_transactions"):
             step(lambda: self.producer.init_transactions(INIT_SECONDS), "init_transactions", INIT_SECONDS)
@@ -91,6 +84,7 @@ class Transaction:
             step(
                 lambda: self.producer.send_offset(*offset, self.patience), "send_offsets_to_transaction", self.patience
             )
+            written.flush()
             self.reach("before_commit")
             self.job.failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
             step(lambda: self.producer.commit_transaction(self.patience), "commit_transaction", self.patience)
@@ -120,6 +114,21 @@ class Transaction:
 
     def reach(self, failpoint: str) -> None:
         self.job.failures.reach(failpoint, self.planned.partition, self.job.run_attempt, self.task_attempt)
+
+
+def new_producer(job: Job, partition: int) -> Producer:
+    """A connected producer with the transactional id of the partition; it fences nobody yet."""
+    producer = Producer(
+        {
+            **job.kafka,
+            "transactional.id": job.names.transactional_id(partition),
+            "transaction.timeout.ms": job.transaction_timeout_ms,
+            "message.timeout.ms": job.transaction_timeout_ms,
+        }
+    )
+    # A connection that is not up yet makes init_transactions wait for a timer of half a second.
+    producer.connect(job.names.ledger, INIT_SECONDS)
+    return producer
 
 
 def attempt(call: Callable[[], object]) -> None:

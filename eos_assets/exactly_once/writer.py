@@ -16,6 +16,7 @@ from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.spares import Spares
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
@@ -32,6 +33,7 @@ class PartitionWriter:
         self.planned = planned
         self.task_attempt = task_attempt
         self.reader = SourceReader(job.kafka, job.names)
+        self.spares = Spares(job, planned.partition)
         self.entries: list[LedgerEntry] = []
         self.commit_seconds = 0.0
         self.position = planned.start
@@ -65,6 +67,7 @@ class PartitionWriter:
             raise
         finally:
             self.transaction.close()
+            self.spares.close()
             self.reader.close()
 
     def write(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
@@ -95,8 +98,13 @@ class PartitionWriter:
 
     def open(self) -> Decision:
         """A new transaction, steps 1 to 4, and an empty slice behind the last commit."""
-        kind = Transaction if self.job.mode is Mode.EXACTLY_ONCE else Untransacted
-        self.transaction: Transaction | Untransacted = kind(self.job, self.planned, self.reader, self.task_attempt)
+        about = (self.job, self.planned, self.reader, self.task_attempt)
+        self.transaction: Transaction | Untransacted
+        if self.job.mode is Mode.EXACTLY_ONCE:
+            self.transaction = Transaction(*about)
+            self.transaction.spare = self.spares.take()
+        else:
+            self.transaction = Untransacted(*about)
         decision = self.transaction.open()
         if isinstance(decision, GoOn):
             self.position = decision.position
@@ -105,9 +113,11 @@ class PartitionWriter:
 
     def next_slice(self) -> None:
         """Commits what is complete and begins behind it. Whoever moved the position in between is newer than we."""
+        self.spares.make_one()  # there will be more slices: the next producer connects while this one commits
         self.commit(self.slice.next)
         wanted = self.position
         decision = self.open()
+        self.spares.make_one()
         if not isinstance(decision, GoOn) or decision.position != wanted:
             raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
 

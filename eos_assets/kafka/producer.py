@@ -28,7 +28,8 @@ SETTINGS = {
     "queue.buffering.max.kbytes": 64 << 10,
     "queue.buffering.max.messages": 2 * QUEUE_ROWS,
     "batch.num.messages": 100_000,
-    "linger.ms": 5,
+    "linger.ms": 1,
+    "retry.backoff.ms": 20,
     "compression.type": "lz4",
     "message.max.bytes": 64 << 20,  # the broker's and the topic's limits decide
 }

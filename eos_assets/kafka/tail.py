@@ -26,12 +26,14 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
     )
 
 
-def last_record(consumer: Consumer, topic: str, partition: int, end: int) -> Message | None:
-    """The last record below `end` that this consumer may see, or None if there is none.
+def last_record(consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None) -> Message | None:
+    """The last record below `end` that this consumer may see, or None if there is none. `low` is the log start.
 
     The last offset may be a marker or an aborted record, so the step back doubles until a record shows up.
     """
-    low, _ = ask(lambda: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_SECONDS))
+    if low is None:
+        at = TopicPartition(topic, partition)
+        low, _ = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
     step = 2
     while low < end:
         start = max(low, end - step)

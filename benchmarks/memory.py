@@ -1,0 +1,88 @@
+"""Memory and fixed cost: the Python worker's memory over a long range, and what one more transaction costs.
+
+`python benchmarks/memory.py [records]` runs on a broker of its own. The worker's peak is sampled from the outside.
+"""
+
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.pipelines.squares import squares
+from eos_assets.resources.spark import SparkResource
+
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+SLICES = 40
+
+
+class Sampler:
+    """The highest resident memory of any Python worker while it watches."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Sampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.1):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if "pyspark.daemon" in " ".join(process.cmdline()):
+                        self.peak = max(self.peak, process.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+
+def main() -> None:
+    console = Console()
+    spark = SparkResource(address="in-process").spark_session
+    with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([squares.source], connection)
+
+        def run(turn: int, **declared: int) -> float:
+            pipeline = replace(squares, name=f"run_{turn}", sinks=(Topic(f"sink-{turn}", partitions=3),), **declared)
+            create_topics(pipeline.own_topics(), connection)
+            begun = time.monotonic()
+            assert run_pipeline(pipeline, spark, connection, RunOptions()).complete
+            return time.monotonic() - begun
+
+        fill(connection, squares.source.name, 30_000)
+        with Sampler() as idle:
+            for turn in range(3):
+                run(turn)
+        few = min(run(turn, slice_records=1_000_000) for turn in range(3, 6))
+        many = min(run(turn, slice_records=10_000 // SLICES) for turn in range(6, 9))
+        fill(connection, squares.source.name, COUNT)
+        with Sampler() as busy:
+            seconds = run(9)
+    spark.stop()
+    console.print(
+        f"worker after 30,000 records: {idle.peak / 2**20:.0f} MB; over {COUNT:,}: {busy.peak / 2**20:.0f} MB"
+    )
+    console.print(f"{COUNT:,} records in {seconds:.1f} s, {COUNT / seconds:,.0f} records/s")
+    # Two tasks run at a time, so three partitions take one and a half rounds of their slices.
+    console.print(
+        f"one more slice: {(many - few) / (1.5 * (SLICES - 1)) * 1000:.0f} ms ({few:.2f} s against {many:.2f} s)"
+    )
+
+
+main()
