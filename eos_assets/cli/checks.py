@@ -13,6 +13,9 @@ from eos_assets.cli.progress import fetch_jars
 from eos_assets.errors import EosError
 from eos_assets.settings import Settings
 
+#: Dagster logs every event to the console unless told otherwise.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
 
 @click.command("checks")
 @click.argument("pipelines", nargs=-1)
@@ -46,36 +49,32 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     for name in pipelines:
         if name not in known:
             raise EosError(f"There is no pipeline {name}.", f"Known are: {', '.join(known)}.")
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     with dg.DagsterInstance.ephemeral() as instance:
         for name in pipelines or tuple(known):
             job = defs.resolve_job_def(f"{name}_checks")
-            config = {"ops": {f"{name}_invariants": {"config": {"full": full}}}}
-            result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
-            evaluations = result.get_asset_check_evaluations()
-            rows += [
-                {
-                    "pipeline": name,
-                    "check": found.check_name,
-                    "passed": found.passed,
-                    "severity": found.severity.value,
-                    "found": found.description,
-                    "counter_examples": told(found.metadata.get("counter_examples")),
-                }
-                for found in evaluations
-            ]
-            if not result.success:
-                rows.append(
-                    {
-                        "pipeline": name,
-                        "check": "(the evaluation itself)",
-                        "passed": False,
-                        "severity": "ERROR",
-                        "found": failure(result),
-                        "counter_examples": [],
-                    }
-                )
-    return rows
+            config = {"ops": {f"{name}_invariants": {"config": {"full": full}}}, **QUIET}
+            found += rows(name, job.execute_in_process(instance=instance, run_config=config, raise_on_error=False))
+    return found
+
+
+def rows(pipeline: str, result: Any) -> list[dict[str, Any]]:
+    """The evaluations of one run; one that failed is a row of its own."""
+    found = [
+        {
+            "pipeline": pipeline,
+            "check": evaluation.check_name,
+            "passed": evaluation.passed,
+            "severity": evaluation.severity.value,
+            "found": evaluation.description,
+            "counter_examples": told(evaluation.metadata.get("counter_examples")),
+        }
+        for evaluation in result.get_asset_check_evaluations()
+    ]
+    if not result.success:
+        about = {"pipeline": pipeline, "check": "(the run itself)", "passed": False, "severity": "ERROR"}
+        found.append({**about, "found": failure(result), "counter_examples": []})
+    return found
 
 
 def told(table: Any) -> list[str]:

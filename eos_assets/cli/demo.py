@@ -6,22 +6,21 @@ import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
 from rich.console import Console
 from rich.table import Table
 
-from eos_assets.cli import verify
+from eos_assets.cli import checks
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
-from eos_assets.cli.run import show
 from eos_assets.cli.servers import interrupt
-from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.exactly_once.verify import Verification, verify_pipeline
+from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
+from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import create_topics
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.folders import make_folder, require_space
@@ -40,9 +39,17 @@ SLICE_RECORDS = 10_000
 def demo_command(count: int, failure_probability: float, seed: int) -> None:
     """Fill a topic, square it while transactions fail and a worker is killed, and prove that nothing went wrong.
 
-    Status 0 only if every invariant holds. Nothing of it outlives the command, and a running `eos up` is not touched.
+    All of it as Dagster materializations, with their checks and audit tables. Status 0 only if every check passed.
+    Nothing of it outlives the command, and a running `eos up` is not touched.
     """
-    failures = Failures(failure_probability, seed, failpoint="mid_produce", action="exit", partition=1)
+    if not 0 <= failure_probability <= 1:
+        raise EosError(f"A failure probability of {failure_probability} does not exist.", "Give a number from 0 to 1.")
+    config: dict[str, object] = {
+        "failure_probability": failure_probability,
+        "seed": seed,
+        "kill_partition": 1,
+        "max_attempts": 50,
+    }
     settings = Settings.load()
     fetch_jars(settings)
     require_space(make_folder(settings.home))
@@ -54,11 +61,12 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
             cluster.start()
         try:
-            result = run(Connection(cluster.bootstrap_servers), count, failures, stderr)
+            connection = Connection(cluster.bootstrap_servers)
+            proven = run(connection, str(Path(folder) / "lake"), count, config, stderr)
         finally:
             cluster.close()
-    if not result.holds:
-        raise click.ClickException("an invariant is broken")
+    if not proven:
+        raise click.ClickException("not every check passed, or records are missing")
 
 
 def sweep(home: Path) -> None:
@@ -68,30 +76,69 @@ def sweep(home: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(connection: Connection, count: int, failures: Failures, stderr: Console) -> Verification:
+def run(connection: Connection, lake: str, count: int, config: dict[str, object], stderr: Console) -> bool:
+    """Fill, materialize every partition, check, audit: the same objects that the Dagster UI shows."""
+    import dagster as dg
+
+    from eos_assets.defs.partitions import add_missing
+    from eos_assets.defs.pipeline import pipeline_definitions
+    from eos_assets.resources.kafka import KafkaResource
+    from eos_assets.resources.lake import LakeResource
     from eos_assets.resources.spark import SparkResource
 
-    create_topics((squares.source, *squares.own_topics()), connection)
-    with bar(f"Filling {squares.source.name}", count) as done:
-        filled = fill(connection, squares.source.name, count, progress=done)
-    with stderr.status("Starting Spark …") as status:
-        spark = SparkResource(address="in-process").spark_session
-        status.update("Squaring, with failures on purpose …")
-        options = RunOptions(failures=failures, max_attempts=50, say=stderr.print)
-        report = run_pipeline(replace(squares, slice_records=SLICE_RECORDS), spark, connection, options)
-        status.update("Reading everything back, committed records only …")
-        result = verify_pipeline(squares, spark, connection)
-        spark.stop()
+    pipeline = replace(squares, slice_records=SLICE_RECORDS)
+    create_topics((pipeline.source, *pipeline.own_topics()), connection)
+    with bar(f"Filling {pipeline.source.name}", count) as done:
+        filled = fill(connection, pipeline.source.name, count, progress=done)
+    spark = SparkResource(address="in-process")
+    resources = {
+        "kafka": KafkaResource(bootstrap_servers=connection.bootstrap_servers),
+        "spark": spark,
+        "lake": LakeResource(path=lake),
+    }
+    definitions = dg.Definitions.merge(pipeline_definitions([pipeline]), dg.Definitions(resources=resources))
+    last = str(pipeline.source.partitions - 1)
+    with dg.DagsterInstance.ephemeral() as instance, stderr.status("Materializing, with failures on purpose …"):
+        add_missing(instance, pipeline.source.name, connection)
+        result = definitions.resolve_job_def(f"{pipeline.name}_job").execute_in_process(
+            instance=instance,
+            run_config={"ops": {pipeline.name: {"config": config}}, **checks.QUIET},
+            tags={"dagster/asset_partition_range_start": "0", "dagster/asset_partition_range_end": last},
+            raise_on_error=False,
+        )
+    committed = read_back(connection, stderr)
     table = Table("what", "value", title="eos demo", title_justify="left")
     table.add_row("broker", f"Apache Kafka {version_of('kafka_2.13')}, KRaft, {connection.bootstrap_servers}")
-    topics = (squares.source, *squares.sinks)
+    topics = (pipeline.source, *pipeline.sinks)
     table.add_row("topics", ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in topics))
     table.add_row("records filled", f"{filled.written:,} at {filled.records_per_second:,.0f} records/s")
-    table.add_row("failures on purpose", f"each transaction with probability {failures.probability}; one worker killed")
-    table.add_row("records read back committed", f"{result.figures['sink_records']:,}")
+    killed = f"each transaction with probability {config['failure_probability']}; one worker killed"
+    table.add_row("failures on purpose", killed)
+    table.add_row("records read back committed", f"{committed:,}")
     console().print(table)
-    show(report)
-    verify.show(result)
-    if not report.complete or result.figures["sink_records"] != count:
-        raise click.ClickException(f"{result.figures['sink_records']} of {count} records are in the sink")
-    return result
+    show_materializations(result, pipeline.sinks[0].name)
+    rows = checks.rows(pipeline.name, result)
+    checks.show(rows)
+    return result.success and committed == count and all(row["passed"] for row in rows)
+
+
+def read_back(connection: Connection, stderr: Console) -> int:
+    """Counts the committed records of the sink with a plain consumer."""
+    with stderr.status("Reading the sink back …"):
+        sink = squares.sinks[0].name
+        return sum(1 for p in connection.partitions(sink) for _ in stream(connection, sink, p))
+
+
+def show_materializations(result: Any, sink: str) -> None:
+    names = ("range", "records_in", "records_out", "dead", "transactions", "attempts")
+    table = Table("asset", "partition", *names, title="materializations", title_justify="left")
+    audit = Table("asset", "rows", title="audit tables", title_justify="left")
+    for event in sorted(result.get_asset_materialization_events(), key=lambda e: str(e.partition)):
+        metadata = event.materialization.metadata
+        if event.asset_key.path == [sink]:
+            told = [f"{v:,}" if isinstance(v, int) else str(v) for v in (metadata[name].value for name in names)]
+            table.add_row(sink, event.partition, *told)
+        elif "dagster/row_count" in metadata:
+            audit.add_row(event.asset_key.to_user_string(), f"{metadata['dagster/row_count'].value:,}")
+    console().print(table)
+    console().print(audit)

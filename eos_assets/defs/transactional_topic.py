@@ -25,6 +25,8 @@ class RunConfig(dg.Config):
     max_attempts: int = 20
     failure_probability: float = 0.0
     seed: int = 0
+    #: The worker of this partition is killed once, in the middle of a transaction.
+    kill_partition: int | None = None
 
 
 def pool_of(pipeline: Pipeline) -> str:
@@ -72,7 +74,7 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
             partitions=sorted(int(key) for key in context.partition_keys),
             max_records=config.max_records,
             max_attempts=config.max_attempts,
-            failures=Failures(probability=config.failure_probability, seed=config.seed),
+            failures=failures(config),
             say=context.log.warning,
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
@@ -86,6 +88,18 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
             yield dg.MaterializeResult(asset_key=spec.key)
 
     return materialize
+
+
+def failures(config: RunConfig) -> Failures:
+    if config.kill_partition is None:
+        return Failures(config.failure_probability, config.seed)
+    return Failures(
+        config.failure_probability,
+        config.seed,
+        failpoint="mid_produce",
+        action="exit",
+        partition=config.kill_partition,
+    )
 
 
 def told(work: Callable[[], Answer]) -> Answer:

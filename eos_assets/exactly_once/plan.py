@@ -56,16 +56,21 @@ def make_plan(
         if partition not in known:
             raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
     found = bounds(connection, topic, chosen)
+    begun = set(
+        connection.partitions(pipeline.names(mode).ledger)
+    )  # the next run makes the ledger grow with the source
     reader = SourceReader(connection.config(), pipeline.names(mode))
     try:
-        return [partition_plan(pipeline, reader, p, found[p], mode, max_records) for p in chosen]
+        return [
+            partition_plan(pipeline, reader if p in begun else None, p, found[p], mode, max_records) for p in chosen
+        ]
     finally:
         reader.close()
 
 
 def partition_plan(
     pipeline: Pipeline,
-    reader: SourceReader,
+    reader: SourceReader | None,
     partition: int,
     found: Bounds,
     mode: Mode,
@@ -73,11 +78,11 @@ def partition_plan(
 ) -> PartitionPlan:
     """The ledger alone gives the position. The group offset is compared in the task, after `init_transactions`: until
     then an older attempt may hold it open."""
-    tail = reader.ledger_tail(partition)
+    tail = reader.ledger_tail(partition) if reader else None
     if mode is Mode.EXACTLY_ONCE:
         position = found.start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
     else:
-        group = reader.group_offset(partition)
+        group = reader.group_offset(partition) if reader else None
         position = found.start if group is None else group
     if position < found.start:
         raise EosError(
@@ -91,5 +96,5 @@ def partition_plan(
             "The topic is not the one that was read before; check its name and its topic id.",
         )
     end = found.stable if max_records is None else min(found.stable, position + max_records)
-    genesis = reader.genesis(partition) if tail is not None and mode is Mode.EXACTLY_ONCE else None
+    genesis = reader.genesis(partition) if reader and tail is not None and mode is Mode.EXACTLY_ONCE else None
     return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)

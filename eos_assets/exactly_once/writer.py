@@ -113,11 +113,11 @@ class PartitionWriter:
 
     def next_slice(self) -> None:
         """Commits what is complete and begins behind it. Whoever moved the position in between is newer than we."""
-        self.spares.make_one()  # there will be more slices: the next producer connects while this one commits
+        self.spares.refill()  # there will be more slices: the next producers connect while this one commits
         self.commit(self.slice.next)
         wanted = self.position
         decision = self.open()
-        self.spares.make_one()
+        self.spares.refill()
         if not isinstance(decision, GoOn) or decision.position != wanted:
             raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
 

@@ -105,8 +105,10 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "topic_new": (c_void_p, [c_void_p, c_char_p, c_void_p]),
     "topic_name": (c_char_p, [c_void_p]),
     "topic_destroy": (None, [c_void_p]),
-    "metadata": (c_int, [c_void_p, c_int, c_void_p, POINTER(c_void_p), c_int]),
-    "metadata_destroy": (None, [c_void_p]),
+    "query_watermark_offsets": (
+        c_int,
+        [c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int],
+    ),
     "produce_batch": (c_int, [c_void_p, c_int32, c_int, c_void_p, c_int]),
     "produceva": (c_void_p, [c_void_p, c_void_p, c_size_t]),
     "outq_len": (c_int, [c_void_p]),

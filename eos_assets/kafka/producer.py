@@ -77,14 +77,14 @@ class Producer:
         """The records that have no report yet."""
         return int(library.outq_len(self._handle))
 
-    def connect(self, topic: str, seconds: float) -> None:
-        """Waits for the metadata of a topic."""
-        metadata = ctypes.c_void_p()
-        error = library.metadata(self._handle, 0, self._topic(topic), ctypes.byref(metadata), milliseconds(seconds))
+    def connect(self, topic: str, partition: int, seconds: float) -> None:
+        """Waits until the leader of a partition has answered, so that a connection to it is up."""
+        low, high = ctypes.c_int64(), ctypes.c_int64()
+        error = library.query_watermark_offsets(
+            self._handle, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high), milliseconds(seconds)
+        )
         if error:
             raise KafkaException(KafkaError(error, library.err2str(error).decode()))
-        library.metadata_destroy(metadata)
-        self.poll(0.01)
 
     def has_room(self, rows: int, size: int) -> bool:
         """Whether so many rows and bytes fit into the queue. A batch that met a full queue would lose records in the

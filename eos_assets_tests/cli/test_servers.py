@@ -16,26 +16,29 @@ from eos_assets.local.folders import exclusive
 from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 from eos_assets_tests.cli.command import EOS, eos
+from eos_assets_tests.defs.graphql import Graphql
 from eos_assets_tests.kafka.reading import read_integers
 from eos_assets_tests.waiting import wait_for
 
 
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Ports for `eos up` that nobody uses now: two in a row for Kafka, one for Spark."""
+    """Ports for `eos up` that nobody uses now: two in a row for Kafka, one for Spark and one for Dagster."""
     while True:
-        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+        with socket.socket() as one, socket.socket() as two, socket.socket() as three, socket.socket() as four:
             one.bind(("127.0.0.1", 0))
             three.bind(("127.0.0.1", 0))
+            four.bind(("127.0.0.1", 0))
             kafka = one.getsockname()[1]
             try:
                 two.bind(("127.0.0.1", kafka + 1))
             except OSError:
                 continue
-            spark = three.getsockname()[1]
+            spark, dagster = three.getsockname()[1], four.getsockname()[1]
             break
     monkeypatch.setenv("EOS_KAFKA_PORT", str(kafka))
     monkeypatch.setenv("EOS_SPARK_CONNECT_PORT", str(spark))
+    monkeypatch.setenv("EOS_DAGSTER_PORT", str(dagster))
     return kafka, spark
 
 
@@ -64,13 +67,13 @@ print(doubled.agg(f.sum("id")).first()[0])
 
 
 def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> None:
-    first = eos("up").stdout
+    first = eos("up", "--no-dagster").stdout
     assert f"127.0.0.1:{ports[0]}" in first
     before = pids(status())
     assert set(before) == {"kafka-1", "spark"}
     eos("fill", "datasource", "--count", "1000")
 
-    eos("up")
+    eos("up", "--no-dagster")
     assert pids(status()) == before, "what runs is kept"
 
     script = [EOS[0], "-c", SQUARES_ON_CONNECT]
@@ -80,7 +83,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     psutil.Process(before["kafka-1"]).kill()
     wait_for(lambda: status()["servers"][0]["state"] == "dead")
     assert "kafka-1 died" in " ".join(eos("doctor", status=1).stdout.split())
-    eos("up")
+    eos("up", "--no-dagster")
     after = status()
     assert pids(after)["kafka-1"] != before["kafka-1"]
     assert pids(after)["spark"] == before["spark"]
@@ -102,6 +105,22 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
 
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
+
+    eos("up")
+    with_dagster = status()
+    assert set(pids(with_dagster)) == {"kafka-1", "spark", "dagster-webserver", "dagster-daemon"}
+    assert pids(with_dagster)["spark"] == before["spark"]
+    dagster = Graphql(with_dagster["dagster"])
+    eos("fill", "datasource", "--count", "500")
+    run_id = wait_for(lambda: dagster.finished("squares_job"), 150) or ""
+    assert dagster.status(run_id) == "SUCCESS", "the sensor brought the new records over"
+    checks = dagster.check_evaluations(run_id)
+    assert {name for name, passed in checks.items() if not passed} == set()
+    assert "audit_matches_ledger" in checks
+    found = json.loads(eos("checks", "squares", "--full", "--json").stdout)
+    assert all(row["passed"] for row in found)
+    assert "2,500" in eos("audit", "squares").stdout
+
     assert "Ended" in eos("down").stdout
     assert left_behind() == []
     assert status()["servers"] == []

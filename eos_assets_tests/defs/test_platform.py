@@ -1,0 +1,174 @@
+"""The platform through Dagster's own Python API: assets, checks, audit tables, sensors."""
+
+import dagster as dg
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.tables import TABLES, AuditTables
+from eos_assets.defs import sensors
+from eos_assets.defs.checks import AUDIT_FACT, FACTS
+from eos_assets_tests.defs.conftest import Platform, evaluations
+from eos_assets_tests.waiting import wait_for
+
+
+def steps(result: dg.ExecuteInProcessResult, kind: dg.DagsterEventType) -> set[str | None]:
+    return {event.step_key for event in result.all_events if event.event_type is kind}
+
+
+def tables_of(platform: Platform) -> AuditTables:
+    return AuditTables(platform.pipeline, platform.lab.spark, platform.lab.connection, platform.lake)
+
+
+def test_a_range_is_one_run_with_figures_from_the_ledger_and_all_checks_green(platform: Platform) -> None:
+    platform.lab.fill(900)
+    result = platform.materialize()
+    assert result.success
+    platform.lab.assert_squares(range(900))
+    events = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(platform.lab.sink)]
+    assert sorted(str(event.partition) for event in events) == ["0", "1", "2"]
+    figures = [event.materialization.metadata for event in events]
+    assert sum(int(str(f["records_in"].value)) for f in figures) == 900
+    assert all(str(f["transactional_id"].value).startswith(f"eos/{platform.pipeline.name}/") for f in figures)
+    found = evaluations(result)
+    assert set(found) == {*FACTS, AUDIT_FACT}
+    assert all(evaluation.passed for evaluation in found.values())
+    tables = {
+        e.asset_key.path[-1]: e
+        for e in result.get_asset_materialization_events()
+        if e.asset_key and len(e.asset_key.path) == 2
+    }
+    assert set(tables) == set(TABLES)
+    rows = {name: event.materialization.metadata["dagster/row_count"].value for name, event in tables.items()}
+    assert rows["audit_deliveries"] == 900
+    assert rows["audit_transactions"] == 3
+    again = platform.materialize()
+    assert again.success
+    nothing = [e for e in again.get_asset_materialization_events() if e.asset_key == dg.AssetKey(platform.lab.sink)]
+    assert {e.materialization.metadata["range"].value for e in nothing} == {"nothing new"}
+    platform.lab.assert_squares(range(900))
+
+
+def test_a_single_partition_is_brought_over_alone(platform: Platform) -> None:
+    platform.lab.fill(300)
+    assert platform.materialize(1, 1).success
+    assert {entry.partition() for entry in platform.lab.read(platform.pipeline.names().ledger)} == {1}
+
+
+def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(platform: Platform) -> None:
+    platform.lab.fill(300)
+    assert platform.materialize().success
+    producer = Producer(platform.lab.connection.config())
+    producer.produce(platform.lab.sink, b"25", b"5", 0)
+    producer.flush()
+    platform.lab.fill(30)
+    result = platform.materialize()
+    assert not result.success
+    begun = steps(result, dg.DagsterEventType.STEP_START)
+    assert f"{platform.pipeline.name}_invariants" in begun
+    assert f"{platform.pipeline.name}_audit" not in begun
+    invented = evaluations(result)["none_invented"]
+    assert not invented.passed
+    shown = invented.metadata["counter_examples"]
+    assert isinstance(shown, dg.TableMetadataValue)
+    assert f"topic={platform.lab.sink}" in str(shown.records[0].data["example"])
+    assert not platform.check()["none_invented"].passed, "a run of the checks alone sees it too"
+
+
+def test_a_run_with_failures_is_harmless_and_one_without_hope_is_a_failure(platform: Platform) -> None:
+    platform.lab.fill(300)
+    hopeless = platform.materialize(failure_probability=1.0, max_attempts=1)
+    assert not hopeless.success
+    assert platform.lab.read() == []
+    assert platform.materialize(failure_probability=0.3, seed=3).success
+    platform.lab.assert_squares(range(300))
+
+
+def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform: Platform) -> None:
+    lab, tables = platform.lab, tables_of(platform)
+    lab.fill(300)
+    lab.run()  # committed, and then a crash before any table was written
+    tables.update()
+    before = sorted(map(str, tables.read("audit_deliveries").collect()))
+    assert len(before) == 300
+    tables.update()
+    assert sorted(map(str, tables.read("audit_deliveries").collect())) == before, "nothing new adds nothing"
+    lab.fill(60)
+    lab.produce([b"no number"])
+    lab.run()
+    states = {state.name: state.rows for state in tables.update()}
+    assert states["audit_deliveries"] == 361
+    assert states["audit_dead_letters"] == 1
+    (letter,) = tables.read("audit_dead_letters").collect()
+    assert (bytes(letter.value), letter.reason) == (b"no number", "no integer")
+    assert audit_matches_ledger(tables).holds
+    everything = sorted(map(str, tables.read("audit_deliveries").collect()))
+    tables.update(rebuild=True)
+    assert sorted(map(str, tables.read("audit_deliveries").collect())) == everything
+    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 5")
+    found = audit_matches_ledger(tables)
+    assert not found.holds
+    assert "outputs" in found.examples[0]
+
+
+def tick(platform: Platform, cursor: str | None = None) -> dg.SensorResult:
+    sensor = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_new_records")
+    context = dg.build_sensor_context(
+        instance=platform.instance, cursor=cursor, resources={"kafka": platform.resources()["kafka"]}
+    )
+    result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def test_the_sensor_asks_for_the_lagging_partitions_and_is_quiet_otherwise(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    first = tick(platform)
+    assert first.run_requests == []
+    requests = first.dynamic_partitions_requests or []
+    assert [request.partition_keys for request in requests] == [["0", "1", "2"]]
+    lab.produce([b"1", b"2"], partition=1)
+    asked = tick(platform, first.cursor)
+    (request,) = asked.run_requests or []
+    assert request.tags["dagster/asset_partition_range_start"] == "1"
+    assert request.tags["dagster/asset_partition_range_end"] == "1"
+    waiting = tick(platform, asked.cursor)
+    assert waiting.run_requests == [], "the same position is not asked for again at once"
+    monkeypatch.setattr(sensors, "FIRST_WAIT_SECONDS", 0.0)
+    cursor, keys = asked.cursor, {request.run_key}
+    for _ in range(sensors.TRIES - 1):
+        again = tick(platform, cursor)
+        cursor = again.cursor
+        keys |= {r.run_key for r in again.run_requests or []}
+    assert len(keys) == sensors.TRIES, "a used run key never runs again"
+    with pytest.raises(sensors.GivenUp, match="did not move: given up"):
+        tick(platform, cursor)
+    lab.run()
+    assert tick(platform, cursor).run_requests == []
+
+
+def test_a_new_partition_of_the_topic_becomes_one_of_the_asset(platform: Platform) -> None:
+    lab = platform.lab
+    assert platform.materialize().success
+    lab.connection.admin.create_partitions([NewPartitions(lab.source, 4)])[lab.source].result()
+    wait_for(lambda: len(lab.connection.partitions(lab.source)) == 4)
+    requests = tick(platform).dynamic_partitions_requests or []
+    assert [request.partition_keys for request in requests] == [["3"]]
+    lab.produce([b"7"], partition=3)
+    assert platform.materialize(0, 3).success
+    assert lab.values() == [b"49"]
+
+
+def test_the_source_topic_is_observed(platform: Platform) -> None:
+    platform.lab.fill(90)
+    job = platform.defs.resolve_implicit_global_asset_job_def()
+    chosen = job.get_subset(asset_selection={dg.AssetKey(platform.lab.source)})
+    for lag in (90, 90):
+        (event,) = chosen.execute_in_process(instance=platform.instance).get_asset_observation_events()
+        metadata = event.asset_observation_data.asset_observation.metadata
+        assert metadata["last_stable_offset"].value == 90
+        assert metadata[f"lag_{platform.pipeline.name}"].value == lag
+    assert "records_per_second" in metadata
