@@ -30,7 +30,7 @@ class SourceReader:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
-                "fetch.wait.max.ms": 5,
+                "fetch.wait.max.ms": 1,
                 "retry.backoff.ms": 5,  # right after a commit the group offset is unstable for some milliseconds
             }
         )
@@ -44,6 +44,7 @@ class SourceReader:
         at = TopicPartition(self.names.ledger, partition)
         low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
+        self.consumer.unassign()  # it would go on asking for more, a thousand times a second
         value = message.value() if message else None
         return ledger.load(value) if value is not None else None
 
