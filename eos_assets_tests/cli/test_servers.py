@@ -66,6 +66,7 @@ print(doubled.agg(f.sum("id")).first()[0])
 """
 
 
+@pytest.mark.timeout(600)
 def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> None:
     first = eos("up", "--no-dagster").stdout
     assert f"127.0.0.1:{ports[0]}" in first
@@ -117,6 +118,14 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     checks = dagster.check_evaluations(run_id)
     assert {name for name, passed in checks.items() if not passed} == set()
     assert "audit_matches_ledger" in checks
+    tags = {"dagster/asset_partition_range_start": "0", "dagster/asset_partition_range_end": "1"}
+    launched = dagster.launch("squares_job", tags)
+    assert wait_for(lambda: dagster.ended(launched), 150) == "SUCCESS"
+    materialized = [event for event in dagster.events(launched) if event["__typename"] == "MaterializationEvent"]
+    assert {event["partition"] for event in materialized if event["assetKey"]["path"] == ["datasink"]} == {"0", "1"}
+    alone = dagster.launch("squares_checks", {})
+    assert wait_for(lambda: dagster.ended(alone), 150) == "SUCCESS"
+    assert all(dagster.check_evaluations(alone).values())
     found = json.loads(eos("checks", "squares", "--full", "--json").stdout)
     assert all(row["passed"] for row in found)
     assert "2,500" in eos("audit", "squares").stdout

@@ -33,6 +33,11 @@ class Graphql:
         query = "query($id: ID!) {runOrError(runId: $id) {... on Run {status}}}"
         return str(self.ask(query, id=run_id)["runOrError"]["status"])
 
+    def ended(self, run_id: str) -> str | None:
+        """The status of a run, once it has come to its end."""
+        status = self.status(run_id)
+        return status if status in ("SUCCESS", "FAILURE", "CANCELED") else None
+
     def events(self, run_id: str) -> list[dict[str, Any]]:
         query = """query($id: ID!) {logsForRun(runId: $id) {... on EventConnection {events {
             __typename
