@@ -17,6 +17,7 @@ def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
     """Source topics, transactional topics, audit tables, checks, jobs and sensors."""
     declared = list(pipelines)
     written = {sink.name for pipeline in declared for sink in pipeline.sinks}
+    written |= {pipeline.names().dead_letters for pipeline in declared}
     readers: dict[str, list[Pipeline]] = {}
     for pipeline in declared:
         readers.setdefault(pipeline.source.name, []).append(pipeline)
@@ -34,5 +35,5 @@ def one_pipeline(pipeline: Pipeline) -> dg.Definitions:
         assets=assets,
         asset_checks=checks,
         jobs=[run, prove],
-        sensors=[new_records(pipeline, run), failed_checks(pipeline, prove)],
+        sensors=[new_records(pipeline, run), failed_checks(pipeline, run, prove)],
     )

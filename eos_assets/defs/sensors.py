@@ -12,14 +12,12 @@ from eos_assets.defs.partitions import missing_keys
 from eos_assets.defs.transactional_topic import sink_keys
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
-from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds
 from eos_assets.resources.kafka import KafkaResource
 
 SECONDS = 5
 #: At most so many offsets of each partition in one run; the next tick asks for the next ones.
 RECORDS_A_RUN = 5_000_000
-#: A position that does not move is tried so often; the wait before each try doubles.
+#: What does not move is tried so often; the wait before each try doubles.
 TRIES = 5
 FIRST_WAIT_SECONDS = 10.0
 ACTIVE = [
@@ -37,24 +35,38 @@ class GivenUp(Exception):
 
 
 @dataclass
-class Cursor:
-    """What was asked for last, and how often without effect."""
+class Tries:
+    """How often something was asked for without effect, and when last. `at` is what did not move."""
 
-    positions: dict[str, int] = field(default_factory=dict)
-    tries: int = 0
+    at: int = 0
+    count: int = 0
     asked_at: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """The seconds until the next try may begin: each wait is twice the last one."""
+        return max(0.0, self.asked_at + FIRST_WAIT_SECONDS * 2 ** (self.count - 1) - now) if self.count else 0.0
+
+    def again(self, now: float) -> "Tries":
+        return Tries(self.at, self.count + 1, now)
+
+
+@dataclass
+class Cursor:
+    """What was asked for last, by source partition or by the name of what is watched."""
+
+    tries: dict[str, Tries] = field(default_factory=dict)
 
     @staticmethod
     def load(text: str | None) -> "Cursor":
-        return Cursor(**json.loads(text)) if text else Cursor()
+        return Cursor({name: Tries(**tries) for name, tries in json.loads(text).items()}) if text else Cursor()
 
     def dump(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({name: asdict(tries) for name, tries in self.tries.items()})
 
-    def waits(self, now: float) -> float:
-        """The seconds until the next try may begin."""
-        wait = FIRST_WAIT_SECONDS * 2 ** max(0, self.tries - 1)
-        return max(0.0, self.asked_at + wait - now) if self.tries else 0.0
+    def of(self, name: str, at: int) -> Tries:
+        """The tries at this position: none, if it has moved since."""
+        known = self.tries.get(name)
+        return known if known and known.at == at else Tries(at)
 
 
 def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
@@ -79,33 +91,45 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         if active_runs(context.instance, job.name):
             return dg.SensorResult(skip_reason="A run is under way.", dynamic_partitions_requests=requests)
         plans = make_plan(pipeline, connection)
-        lagging = [plan for plan in plans if plan.lag]
-        cursor = Cursor.load(context.cursor)
-        if not lagging:
-            stuck(pipeline, plans, connection)
-            cursor = Cursor()
-            return dg.SensorResult(
-                skip_reason="Nothing new.", cursor=cursor.dump(), dynamic_partitions_requests=requests
-            )
-        positions = {str(plan.partition): plan.position for plan in lagging}
-        cursor = advanced(cursor, positions)
-        if cursor.tries >= TRIES:
-            told = f"{pipeline.name} was run {TRIES} times and {positions} did not move: given up."
+        cursor, now = Cursor.load(context.cursor), time.time()
+        known = {str(p.partition): cursor.of(str(p.partition), p.position) for p in plans if p.lag}
+        held = watch_source(pipeline, plans, cursor, now)
+        due = [p for p in plans if p.lag and ready(known[str(p.partition)], now)]
+        for plan in due:
+            known[str(plan.partition)] = known[str(plan.partition)].again(now)
+        cursor = Cursor({**known, **held})
+        given_up = [name for name, tries in known.items() if tries.count >= TRIES and tries.wait(now) <= 0]
+        if not due and given_up:
+            told = f"{pipeline.name} was run {TRIES} times and partitions {', '.join(given_up)} did not move: given up."
             raise GivenUp(f"{told} Look at the last runs, then reset this sensor's cursor.")
-        if (wait := cursor.waits(time.time())) > 0:
-            return dg.SensorResult(
-                skip_reason=f"Try {cursor.tries} had no effect; the next one begins in {wait:.0f} s.",
-                cursor=cursor.dump(),
-                dynamic_partitions_requests=requests,
-            )
-        cursor = Cursor(positions, cursor.tries + 1, time.time())
+        late = [name for name, tries in held.items() if now - tries.asked_at > pipeline.transaction_timeout_ms / 1000]
+        if not due and late:
+            raise GivenUp(f"{', '.join(late)}: an open transaction holds the source back, longer than its timeout.")
+        if not due:
+            reason = "Waiting before the next try." if known else "Nothing new."
+            return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
         return dg.SensorResult(
-            run_requests=[request(pipeline, lagging, cursor)],
+            run_requests=[request(pipeline, due, known, now)],
             cursor=cursor.dump(),
             dynamic_partitions_requests=requests,
         )
 
     return sensor
+
+
+def ready(tries: Tries, now: float) -> bool:
+    return tries.count < TRIES and tries.wait(now) <= 0
+
+
+def watch_source(pipeline: Pipeline, plans: list[PartitionPlan], cursor: Cursor, now: float) -> dict[str, Tries]:
+    """Partitions of the source that hold more than can be read, and since when: somebody's transaction is open."""
+    held = {}
+    for plan in plans:
+        if plan.high_watermark > plan.stable_end:
+            name = f"{pipeline.source.name}/{plan.partition}"
+            known = cursor.of(name, plan.stable_end)
+            held[name] = known if known.asked_at else Tries(plan.stable_end, 0, now)
+    return held
 
 
 def topic_requests(pipeline: Pipeline, keys: list[str]) -> dg.AddDynamicPartitionsRequest:
@@ -116,37 +140,20 @@ def active_runs(instance: dg.DagsterInstance, job_name: str) -> bool:
     return bool(instance.get_run_ids(dg.RunsFilter(job_name=job_name, statuses=ACTIVE), limit=1))
 
 
-def advanced(cursor: Cursor, positions: dict[str, int]) -> Cursor:
-    """The same cursor, or a new one if any position moved since the last try."""
-    moved = any(positions.get(p) != at for p, at in cursor.positions.items()) or not cursor.positions
-    return Cursor(positions) if moved else cursor
-
-
-def request(pipeline: Pipeline, lagging: list[PartitionPlan], cursor: Cursor) -> dg.RunRequest:
+def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries], now: float) -> dg.RunRequest:
     """A used run key never runs again: the range and the try are in it."""
-    low, high = min(p.partition for p in lagging), max(p.partition for p in lagging)
-    ranges = ",".join(f"{p.partition}:{p.position}-{p.stable_end}" for p in lagging)
+    low, high = min(p.partition for p in due), max(p.partition for p in due)
+    ranges = ",".join(f"{p.partition}:{p.position}-{p.stable_end}" for p in due)
+    tries = max(known[str(p.partition)].count for p in due)
     config = {"ops": {pipeline.name: {"config": {"max_records": RECORDS_A_RUN}}}}
     return dg.RunRequest(
-        run_key=f"{pipeline.name}/{ranges}/{cursor.tries}/{cursor.asked_at:.0f}",
+        run_key=f"{pipeline.name}/{ranges}/{tries}/{now:.3f}",
         run_config=config,
-        tags={RANGE_START: str(low), RANGE_END: str(high), "eos/try": str(cursor.tries)},
+        tags={RANGE_START: str(low), RANGE_END: str(high), "eos/try": str(tries)},
     )
 
 
-def stuck(pipeline: Pipeline, plans: list[PartitionPlan], connection: Connection) -> None:
-    """Nothing is readable, but more is there: somebody's open transaction holds the source back."""
-    held = [plan for plan in plans if plan.high_watermark > plan.stable_end]
-    if not held:
-        return
-    time.sleep(1)
-    later = bounds(connection, pipeline.source.name)
-    still = [p.partition for p in held if later[p.partition].stable == p.stable_end]
-    if still and time.time() % (pipeline.transaction_timeout_ms / 1000) < SECONDS:
-        raise GivenUp(f"An open transaction holds back {pipeline.source.name}, partitions {still}.")
-
-
-def failed_checks(pipeline: Pipeline, checks: AssetJob) -> dg.SensorDefinition:
+def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
     """A failed check is evaluated again with back-off, then raised as given up."""
     keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for name in FACTS]
 
@@ -158,31 +165,34 @@ def failed_checks(pipeline: Pipeline, checks: AssetJob) -> dg.SensorDefinition:
         description=f"Evaluates the checks of {pipeline.name} again when one failed; gives up aloud.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor = Cursor.load(context.cursor)
+        cursor, now = Cursor.load(context.cursor), time.time()
+        if active_runs(context.instance, checks.name) or active_runs(context.instance, run.name):
+            return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
         failed = failing(context.instance, keys)
         if not failed:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
-        if active_runs(context.instance, checks.name):
-            return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
-        if cursor.tries >= TRIES:
+        tries = cursor.of("checks", 0)
+        if tries.count >= TRIES:
             raise GivenUp(f"{', '.join(failed)} failed {TRIES} times: given up. Look at the counter-examples.")
-        if (wait := cursor.waits(time.time())) > 0:
-            return dg.SensorResult(skip_reason=f"The next try begins in {wait:.0f} s.", cursor=cursor.dump())
-        cursor = Cursor({}, cursor.tries + 1, time.time())
-        key = f"{pipeline.name}/checks/{cursor.tries}/{cursor.asked_at:.0f}"
-        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=cursor.dump())
+        if tries.wait(now) > 0:
+            return dg.SensorResult(skip_reason="Waiting before the next try.", cursor=cursor.dump())
+        tries = tries.again(now)
+        key = f"{pipeline.name}/checks/{tries.count}/{now:.3f}"
+        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=Cursor({"checks": tries}).dump())
 
     return sensor
 
 
 def failing(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) -> list[str]:
-    """The checks whose last evaluation failed; warnings are not tried again."""
+    """The checks whose last evaluation failed, or was planned and never came; warnings are not tried again."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     failed = []
     for key, record in records.items():
         event = record.event.dagster_event if record.event else None
-        happened = event is not None and event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
-        evaluation = event.asset_check_evaluation_data if event and happened else None
-        if evaluation and not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
+        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            failed.append(key.name)
+            continue
+        evaluation = event.asset_check_evaluation_data
+        if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
             failed.append(key.name)
     return sorted(failed)

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+#: A broker that is away for a moment is no fault of a record: such a part is tried again.
+TRIES = 3
+
+
 def first_poison(
     transformed: Callable[[list[OffsetRange]], "DataFrame"], planned: OffsetRange
 ) -> tuple[int, str] | None:
@@ -29,13 +33,18 @@ def first_poison(
 
 def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
     """What the transform says about this part of the range; None if it succeeds."""
-    from eos_assets.exactly_once.run import brief
+    from eos_assets.exactly_once.run import brief, may_heal
 
-    try:
-        transformed([part]).write.format("noop").mode("overwrite").save()
-    except Exception as failure:
-        return brief(failure)
-    return None
+    for _ in range(TRIES):
+        try:
+            transformed([part]).write.format("noop").mode("overwrite").save()
+        except Exception as failure:
+            if not may_heal(failure):
+                return brief(failure)
+            trouble = failure
+        else:
+            return None
+    raise trouble
 
 
 def dead_letter(record: "DataFrame", reason: str) -> "DataFrame":

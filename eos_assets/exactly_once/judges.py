@@ -204,7 +204,7 @@ class SinkJudge:
             if len(chosen):
                 yield content(self.case.topics[number], rows.take(pa.array(chosen)))
             if not self.case.declares_partitions:
-                here = np.flatnonzero((topic == number) & sinks)
+                here = np.flatnonzero((topic == number) & again)
                 self.places_of_keys(rows.take(pa.array(record[here])), number, count, partition[here], origin[here])
 
     def places_of_keys(

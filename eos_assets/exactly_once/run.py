@@ -126,14 +126,10 @@ class Run:
             except EosError:
                 raise
             except Exception as failure:
-                if TOO_LARGE in str(failure) and self.swift:
-                    self.swift = False
-                    self.report.attempts -= 1  # nothing failed: large records travel another way
-                else:
-                    self.report.failures.append(brief(failure))
-                    self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
-                    if not may_heal(failure):
-                        isolated += self.isolate(plans, ranges, isolated, brief(failure))
+                self.report.failures.append(brief(failure))
+                self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
+                if not may_heal(failure):
+                    isolated += self.isolate(plans, ranges, isolated, brief(failure))
                 plans = self.plan()
                 continue
             self.report.outcomes += outcomes
@@ -201,14 +197,23 @@ class Run:
         job = self.job(plans, ranges)
         rows = self.transformed(ranges)
         swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
-        whole = kept_whole(travelling(rows, swift=swift), self.pipeline.name, len(ranges))
-        with batches(self.spark, swift=swift):
-            outcomes = self.collect(whole, writing_task(job))
+        try:
+            outcomes = self.write(rows, job, swift=swift)
+        except Exception as failure:
+            if not swift or TOO_LARGE not in str(failure):
+                raise
+            self.swift = False  # nothing is wrong: large records travel another way
+            outcomes = self.write(rows, job, swift=False)
         silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
             outcomes += self.collect(frame, closing_task(job))
         return outcomes
+
+    def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
+        whole = kept_whole(travelling(rows, swift=swift), self.pipeline.name, len(job.ranges))
+        with batches(self.spark, swift=swift):
+            return self.collect(whole, writing_task(job))
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
@@ -310,7 +315,7 @@ def brief(failure: Exception) -> str:
 
 #: What another attempt may heal: our own protocol's errors, Kafka's, and lost workers. All else is the transform's.
 HEALABLE = re.compile(
-    r"eos_assets\.exactly_once\.|KafkaException|TimeoutError|org\.apache\.kafka|worker exited|crashed|Connection reset"
+    r"eos_assets\.|KafkaException|TimeoutError|org\.apache\.kafka|worker exited|crashed|Connection reset"
     r"|EOFException|ExecutorLost|Broken pipe"
 )
 

@@ -15,12 +15,14 @@ from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
-from eos_assets.exactly_once.verdicts import Fatal
+from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
 from eos_assets.kafka.producer import Producer, Refused, messages_of
 
 #: Records handed to the producer at a time.
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 4 << 20
+#: Records produced one by one between two looks at the delivery reports.
+POLL_ROWS = 500
 
 
 @dataclass
@@ -139,9 +141,11 @@ class Slice:
 
     def produce_one_by_one(self, target: Target, rows: pa.RecordBatch) -> None:
         """Records with headers or a timestamp of their own: an array of records has no place for those."""
-        for row in rows.to_pylist():
+        for number, row in enumerate(rows.to_pylist()):
             headers = [(h["key"], h["value"]) for h in row.get("headers") or []]
             self.produce_one(target, row["o_offset"], row["key"], row["value"], headers, row.get("timestamp"))
+            if number % POLL_ROWS == 0:
+                self.producer.poll()
 
     def produce_one(
         self,
@@ -164,7 +168,14 @@ class Slice:
         what = f"the output of {self.job.names.source}/{self.partition} offset {origin}"
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
             return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
-        return Fatal(f"{what} was not taken by {target.topic}/{target.partition}: {error.str()}")
+        return self.meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
+
+    def meaning(self, error: KafkaError, what: str) -> Exception:
+        """A producer that was fenced learns it from its records first; behind them stands what broke it."""
+        cause = self.producer.fatal_error() or error
+        if cause.code() in FENCED:
+            return Fenced(f"{what}: {cause.str()}")
+        return Fatal(f"{what}: {error.str()}")
 
     def write_dead_letters(self, rows: pa.RecordBatch, sequences: Integers, reader: SourceReader) -> None:
         """The original records, byte for byte, read again from the source, with the reason in a header."""
@@ -209,8 +220,10 @@ class Slice:
         if missing := self.producer.flush(patience):
             raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
         for (topic, partition), error in self.producer.failed.items():
-            text = f"a record was not delivered to {topic}/{partition}: {error.str()}"
-            raise Hopeless(text) if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else Fatal(text)
+            what = f"a record was not delivered to {topic}/{partition}"
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise Hopeless(f"{what}: {error.str()}")
+            raise self.meaning(error, what)
 
     def check_deliveries(self) -> None:
         for place, target in self.targets.items():

@@ -103,7 +103,8 @@ class Looker:
         self.connection = connection
         self.mode = mode
         self.names = pipeline.names(mode)
-        self.source_partitions = connection.partitions(pipeline.source.name)
+        begun = set(connection.partitions(self.names.ledger)) & set(connection.partitions(self.names.provenance))
+        self.source_partitions = [p for p in connection.partitions(pipeline.source.name) if p in begun]
         self.written = [*(self.names.sink(sink.name) for sink in pipeline.sinks), self.names.dead_letters]
         topics = [pipeline.source.name, self.names.ledger, self.names.provenance, *self.written]
         places = [(topic, p) for topic in topics for p in connection.partitions(topic)]
@@ -138,7 +139,10 @@ class Looker:
             for message in stream(self.connection, self.names.ledger, partition, start, end)
             if (value := message.value()) is not None
         ]
-        return PartitionWindow(partition, rows, self.proven.get((self.pipeline.source.name, partition)))
+        known = (self.names.ledger, partition) in self.proven  # else the ledger is a new one, and the mark an old one
+        return PartitionWindow(
+            partition, rows, self.proven.get((self.pipeline.source.name, partition)) if known else None
+        )
 
     def read_groups(self, partitions: dict[int, PartitionWindow]) -> None:
         """The group offsets, and, where a run has moved on meanwhile, only if they differ from the ledger of now."""

@@ -158,11 +158,15 @@ class PartitionWriter:
 
     def full(self) -> bool:
         """Whether the slice holds enough, together with the origin that is held back."""
+        if self.job.mode is Mode.AT_MOST_ONCE:
+            return False  # its offsets are committed for the whole range before anything is produced
         held = 1 if self.held is not None else 0
         return self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
 
     def late(self) -> bool:
         """Whether to commit before waiting for more: the wait might outlast the transaction."""
+        if self.job.mode is not Mode.EXACTLY_ONCE:
+            return False
         open_for = time.time() - self.slice.began_ms / 1000
         return open_for + self.longest_wait > self.job.transaction_timeout_ms / 2000
 

@@ -63,6 +63,7 @@ def fill(
     partitions = len(connection.partitions(topic))
     written_to = last_integers(connection, topic, partitions)
     first = max(written_to) + 1
+    refuse_grown(topic, written_to)
     end = first + count
     size = min(BATCH, max(1, int(rate / 10))) if rate else BATCH  # ten steps a second are smooth enough
     sender = Sender(connection, topic, progress)
@@ -80,6 +81,16 @@ def fill(
     finally:
         sender.close()
     return Filled(first, end, sender.sent - count, sender.sent, time.monotonic() - begun)
+
+
+def refuse_grown(topic: str, written_to: list[int]) -> None:
+    """When a topic has grown, its integers hash elsewhere: going on would write some of them a second time."""
+    for partition, last in enumerate(written_to):
+        if last >= 0 and partitions_of(decimal_strings(np.array([last])), len(written_to))[0] != partition:
+            raise EosError(
+                f"{topic} had fewer partitions than {len(written_to)} when it was filled: {last} is in {partition}.",
+                "Fill another topic: which integers are there cannot be told from their last ones any more.",
+            )
 
 
 class Sender:

@@ -121,6 +121,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "event_message_array": (c_size_t, [c_void_p, c_void_p, c_size_t]),
     "event_destroy": (None, [c_void_p]),
     "err2str": (c_char_p, [c_int]),
+    "fatal_error": (c_int, [c_void_p, c_char_p, c_size_t]),
     "error_code": (c_int, [c_void_p]),
     "error_string": (c_char_p, [c_void_p]),
     "error_is_fatal": (c_int, [c_void_p]),

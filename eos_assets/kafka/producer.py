@@ -56,6 +56,7 @@ class Producer:
         self._queue = library.queue_get_main(self._handle)
         self._topics: dict[str, int] = {}
         self._chunks: deque[tuple[int, int]] = deque()
+        self._rows = self._bytes = 0  # of all chunks
         self._serving = threading.Lock()
         self.delivered: dict[tuple[str, int], list[range]] = defaultdict(list)
         self.failed: dict[tuple[str, int], KafkaError] = {}
@@ -94,14 +95,21 @@ class Producer:
 
     def _queued_bytes(self, waiting: int) -> int:
         """The bytes of the newest batches that hold as many records as wait."""
-        while len(self._chunks) > 1 and sum(rows for rows, _ in self._chunks) - self._chunks[0][0] > waiting:
-            self._chunks.popleft()
-        return sum(size for _, size in self._chunks)
+        while len(self._chunks) > 1 and self._rows - self._chunks[0][0] >= waiting:
+            rows, size = self._chunks.popleft()
+            self._rows -= rows
+            self._bytes -= size
+        return self._bytes
+
+    def _note(self, rows: int, size: int) -> None:
+        self._chunks.append((rows, size))
+        self._rows += rows
+        self._bytes += size
 
     def produce_batch(self, topic: str, partition: int, messages: npt.NDArray[np.void]) -> None:
         """Takes an array of `messages_of`, in its order. The bytes are copied before this returns."""
         count = len(messages)
-        self._chunks.append((count, int((messages["len"] + messages["key_len"]).sum())))
+        self._note(count, int((messages["len"] + messages["key_len"]).sum()))
         taken = library.produce_batch(self._topic(topic), partition, c.MSG_F_COPY, messages.ctypes.data, count)
         if taken != count:
             index = int(np.flatnonzero(messages["err"])[0])
@@ -132,7 +140,7 @@ class Producer:
             argument.vtype = c.VTYPE_HEADER
             argument.u.header.name, argument.u.header.val = name, content
             argument.u.header.size = 0 if content is None else len(content)
-        self._chunks.append((1, len(key or b"") + len(value or b"")))
+        self._note(1, len(key or b"") + len(value or b""))
         library.check(library.produceva(self._handle, arguments, len(arguments)))
 
     def poll(self, seconds: float = 0.0) -> None:
@@ -159,6 +167,12 @@ class Producer:
             self.failed.setdefault(place, KafkaError(code, library.err2str(code).decode()))
         else:
             self.delivered[place].append(range(first.offset, last.offset + 1))
+
+    def fatal_error(self) -> KafkaError | None:
+        """What broke this producer for good, if anything did."""
+        problem = ctypes.create_string_buffer(ERROR_SIZE)
+        code = library.fatal_error(self._handle, problem, ERROR_SIZE)
+        return KafkaError(code, problem.value.decode(errors="replace")) if code else None
 
     def flush(self, seconds: float) -> int:
         """Waits for all reports; returns how many are still missing in the end."""
