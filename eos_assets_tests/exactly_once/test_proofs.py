@@ -75,7 +75,7 @@ def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
         assert proof.holds, [finding for finding in proof.findings if not finding.holds]
         proofs += 1
     assert run.result().complete
-    assert proofs > 1
+    assert proofs, "the run was over too soon"
     assert lab.proof().holds
     assert lab.proof().figures["source_records"] == 0, "everything is proven by now"
 
