@@ -281,7 +281,7 @@ class Run:
             time.sleep(POLL_SECONDS)
 
 
-#: Watching the size of a batch costs Spark as much as all else on the way to the worker. This value switches it off:
+#: Watching the size of a batch takes Spark a third of the time of the way to the worker. This value switches it off:
 #: where no record is large, the number of rows bounds a batch as well.
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NOT_WATCHED = str(2**31 - 1)
