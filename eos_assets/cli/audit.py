@@ -7,10 +7,7 @@ from rich.table import Table
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.cli.console import console
 from eos_assets.cli.options import pipeline_options
-from eos_assets.cli.progress import fetch_jars
-from eos_assets.kafka.connection import Connection
-from eos_assets.registry import find_pipeline
-from eos_assets.settings import Settings
+from eos_assets.cli.target import reach
 
 
 @click.command("audit")
@@ -27,11 +24,7 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     """
     from eos_assets.resources.spark import SparkResource
 
-    settings = Settings.load()
-    chosen = find_pipeline(pipeline, modules)
-    connection = Connection.load(settings)
-    connection.metadata()
-    fetch_jars(settings)
+    settings, chosen, connection = reach(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
         tables = AuditTables(chosen, SparkResource().spark_session, connection, settings.lake)
         if sql:

@@ -10,7 +10,6 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.errors import EosError
 from eos_assets.settings import Settings
 
 #: Dagster logs every event to the console unless told otherwise.
@@ -43,15 +42,12 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     import dagster as dg
 
     from eos_assets.definitions import defs
-    from eos_assets.registry import find_pipelines
+    from eos_assets.registry import find_pipeline, find_pipelines
 
-    known = find_pipelines()
-    for name in pipelines:
-        if name not in known:
-            raise EosError(f"There is no pipeline {name}.", f"Known are: {', '.join(known)}.")
+    chosen = [find_pipeline(name).name for name in pipelines] or list(find_pipelines())
     found: list[dict[str, Any]] = []
     with dg.DagsterInstance.ephemeral() as instance:
-        for name in pipelines or tuple(known):
+        for name in chosen:
             job = defs.resolve_job_def(f"{name}_checks")
             config = {"ops": {f"{name}_invariants": {"config": {"full": full}}}, **QUIET}
             found += rows(name, job.execute_in_process(instance=instance, run_config=config, raise_on_error=False))

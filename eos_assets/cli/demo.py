@@ -17,7 +17,7 @@ from eos_assets.cli import checks
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.cli.servers import interrupt
-from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import Failures
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.tail import stream
@@ -42,8 +42,7 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     All of it as Dagster materializations, with their checks and audit tables. Status 0 only if every check passed.
     Nothing of it outlives the command, and a running `eos up` is not touched.
     """
-    if not 0 <= failure_probability <= 1:
-        raise EosError(f"A failure probability of {failure_probability} does not exist.", "Give a number from 0 to 1.")
+    Failures(failure_probability, seed)  # refuses a probability that does not exist before anything starts
     config: dict[str, object] = {
         "failure_probability": failure_probability,
         "seed": seed,

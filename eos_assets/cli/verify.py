@@ -9,13 +9,10 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
-from eos_assets.cli.progress import fetch_jars
+from eos_assets.cli.target import reach
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
-from eos_assets.kafka.connection import Connection
-from eos_assets.registry import find_pipeline
-from eos_assets.settings import Settings
 
 ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 
@@ -36,11 +33,7 @@ def verify_command(
     """
     from eos_assets.resources.spark import SparkResource
 
-    settings = Settings.load()
-    chosen = find_pipeline(pipeline, modules)
-    connection = Connection.load(settings)
-    connection.metadata()
-    fetch_jars(settings)
+    _, chosen, connection = reach(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
         spark = SparkResource().spark_session
         result = verify_pipeline(chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full)

@@ -10,6 +10,7 @@ from eos_assets.defs.source_topic import OWNERS
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.names import Names
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
@@ -83,7 +84,7 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
         for key in context.partition_keys:
             entries = [entry for entry in report.entries if entry.partition == int(key)]
             for spec in specs:
-                context.add_asset_metadata(metadata(report, entries, spec.key), spec.key, key)
+                context.add_asset_metadata(metadata(report, entries, spec.key, pipeline.names()), spec.key, key)
         for spec in specs:
             yield dg.MaterializeResult(asset_key=spec.key)
 
@@ -116,7 +117,7 @@ def why(report: RunReport) -> str:
     return f"{report.pipeline} did not reach its goal in {report.attempts} attempt(s): {given}"
 
 
-def metadata(report: RunReport, entries: list[LedgerEntry], key: dg.AssetKey) -> dict[str, object]:
+def metadata(report: RunReport, entries: list[LedgerEntry], key: dg.AssetKey, names: Names) -> dict[str, object]:
     """What the ledger says about one partition. Nothing new to do is a success that says so."""
     topic = key.path[-1]
     parts = [part for entry in entries for part in entry.sinks if part.topic == topic]
@@ -135,7 +136,7 @@ def metadata(report: RunReport, entries: list[LedgerEntry], key: dg.AssetKey) ->
     }
     if entries:
         last = entries[-1]
-        figures["transactional_id"] = f"eos/{last.pipeline}/{last.topic}/{last.partition}"
-        figures["ledger"] = f"eos.{last.pipeline}.ledger/{last.partition}, entry from {last.start}"
+        figures["transactional_id"] = names.transactional_id(last.partition)
+        figures["ledger"] = f"{names.ledger}/{last.partition}, entry from {last.start}"
         figures["offsets"] = ", ".join(f"{p.topic}/{p.partition}: {p.first} to {p.last}" for p in parts)
     return figures
