@@ -41,7 +41,10 @@ def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
     if settings.bootstrap_servers:
         yield Connection(settings.bootstrap_servers)
         return
-    quick = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}  # 10 s by default
+    quick = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s by default
+        "log.cleaner.backoff.ms": "500",  # 15 s by default
+    }
     with KafkaCluster(tmp_path_factory.mktemp("kafka"), settings=settings, overrides=quick) as cluster:
         yield Connection(cluster.bootstrap_servers)
 

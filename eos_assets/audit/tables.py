@@ -239,13 +239,7 @@ class AuditTables:
         )
 
     def topic(self, name: str, ranges: list[OffsetRange]) -> "DataFrame":
-        if any(r.size for r in ranges):
-            return read_ranges(self.spark, self.connection, name, ranges)
-        return self.spark.createDataFrame(
-            [],
-            "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
-            "timestampType int, headers array<struct<key:string,value:binary>>",
-        )
+        return read_ranges(self.spark, self.connection, name, ranges)
 
 
 def newer(reached: dict[int, int], partition: str, offset: str) -> "Column":

@@ -59,7 +59,7 @@ def show(reports: list[TopicReport]) -> None:
     table = Table("topic", "partitions", "state", "differences")
     for report in reports:
         state = f"[{COLOURS[report.outcome]}]{report.outcome}"
-        table.add_row(report.topic.name, str(report.topic.partitions), state, "\n".join(report.differences))
+        table.add_row(report.topic.name, str(report.topic.partitions), state, "\n".join(map(str, report.differences)))
     console().print(table)
     different = [report.topic.name for report in reports if report.outcome == "different"]
     if different:

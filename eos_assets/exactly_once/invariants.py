@@ -114,29 +114,48 @@ def ledger_matches_sink(entries: Iterable[LedgerEntry], found: Sums) -> Finding:
     )
 
 
-def no_open_transactions(
-    before: dict[str, dict[int, Bounds]],
-    after: dict[str, dict[int, Bounds]],
-    seconds: float,
-    timeout: float,
-) -> Finding:
-    """The last stable offset is not held back for longer than the transaction timeout: two samples, not one.
+def dropped_as_told(entries: Iterable[LedgerEntry], found: dict[tuple[int, int], int]) -> Violations:
+    """The records that the transform drops, run again, are as many as the ledger says, where it says a number."""
+    wrong = Violations()
+    for entry in entries:
+        dropped = found.get((entry.partition, entry.start), 0)
+        if entry.dropped is not None and entry.dropped != dropped:
+            wrong.add(
+                f"transaction [{entry.start}, {entry.next}) of partition {entry.partition} says that {entry.dropped} "
+                f"records were dropped; running the transform again drops {dropped}"
+            )
+    return wrong
+
+
+#: Topic → partition → its bounds, at one moment.
+Look = dict[str, dict[int, Bounds]]
+
+
+def held_back(before: Look, after: Look) -> list[tuple[str, int, Bounds]]:
+    """The places where a transaction was open at the first look and is still the first open one at the second."""
+    return [
+        (topic, partition, there)
+        for topic, partitions in sorted(after.items())
+        for partition, there in sorted(partitions.items())
+        for earlier in [before.get(topic, {}).get(partition)]
+        if earlier and earlier.stable == there.stable < earlier.high
+    ]
+
+
+def no_open_transactions(before: Look, after: Look, seconds: float, timeout: float) -> Finding:
+    """The last stable offset is not held back for longer than the transaction timeout: two looks, not one.
 
     Args:
-        before: topic → partition → its bounds at the first look.
-        after: the same at the second look.
+        before: the bounds at the first look.
+        after: the bounds at the second look.
         seconds: time between the two.
         timeout: the transaction timeout.
     """
-    wrong, open_now = Violations(), 0
-    for topic, partitions in sorted(after.items()):
-        for partition, there in sorted(partitions.items()):
-            if there.stable >= there.high:
-                continue
-            open_now += 1
-            earlier = before.get(topic, {}).get(partition)
-            if earlier and earlier.stable == there.stable < earlier.high and seconds >= timeout:
-                wrong.add(f"{topic}/{partition}: open at {there.stable} for {seconds:.0f} s, ends at {there.high}")
+    wrong = Violations()
+    if seconds >= timeout:
+        for topic, partition, there in held_back(before, after):
+            wrong.add(f"{topic}/{partition}: open at {there.stable} for {seconds:.0f} s, ends at {there.high}")
+    open_now = sum(there.stable < there.high for at in after.values() for there in at.values())
     note = f"{open_now} open, not for long" if open_now else "none open"
     return wrong.finding("no_open_transactions", note, "transactions hold back the last stable offset")
 

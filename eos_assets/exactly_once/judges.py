@@ -52,6 +52,8 @@ class Scope:
     end: int
     source_start: int
     same_code: int
+    #: Where each transaction begins; only for pipelines that drop records.
+    transactions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Case:
     declares_partitions: bool = False
     drops: bool = False
     incremental: bool = False
+    #: Source records may vanish by compaction: what came of them is still there, and no longer provable.
+    source_is_compacted: bool = False
 
 
 class Tallies:
@@ -199,6 +203,7 @@ class SinkJudge:
         source_offset = integers(rows, "source_offset")[name]
         sinks = topic < len(self.case.counts)
         again = sinks & ((name < 0) | (source_offset >= lookup(self.case, origin, "same_code")))
+        again &= (name < 0) | (integers(rows, "vanished")[name] != 1)
         for number, count in enumerate(self.case.counts):
             chosen = record[again & (topic == number)]
             if len(chosen):
@@ -247,6 +252,8 @@ class SourceJudge:
         self.case = case
         self.tallies = Tallies()
         self.held: pa.RecordBatch | None = None
+        #: Source partition and start of a transaction → the records in it that the transform drops.
+        self.dropped: dict[tuple[int, int], int] = defaultdict(int)
 
     def judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -257,7 +264,8 @@ class SourceJudge:
                 self.records(rows.slice(0, cut))
         if self.held is not None and self.held.num_rows:
             self.records(self.held)
-        yield told(self.tallies.rows())
+        sums = ({"kind": "dropped", "text": json.dumps([*at, n]), "n": 0} for at, n in self.dropped.items())
+        yield told([*self.tallies.rows(), *sums])
 
     def records(self, rows: pa.RecordBatch) -> None:
         partition, offset, start = (integers(rows, c) for c in ("source_partition", "source_offset", "start"))
@@ -272,10 +280,18 @@ class SourceJudge:
         names = np.bincount(record[inside], minlength=count) > 0
         where = {"source_partition": partition[first], "source_offset": offset[first]}
         self.tallies.counts["source_records"] += int(there.sum())
-        expected = np.bincount(record[tag == KEPT], minlength=count) > 0 if self.case.drops else True
-        self.tallies.add("none_missing", there & ~names & expected, **where)
+        unnamed = there & ~names
+        if self.case.drops:
+            kept = np.bincount(record[tag == KEPT], minlength=count) > 0
+            self.note_dropped(partition[first][there & ~kept], offset[first][there & ~kept])
+            unnamed &= kept
+        self.tallies.add("none_missing", unnamed, **where)
         retained = offset[first] >= lookup(self.case, partition[first], "source_start")
-        self.tallies.add("none_invented", names & ~there & retained, **where)
+        vanished = names & ~there & retained
+        if self.case.source_is_compacted:
+            self.tallies.counts["vanished"] += int(vanished.sum())
+        else:
+            self.tallies.add("none_invented", vanished, **where)
         outputs = inside & (sink_offset >= 0)
         rows_of = {"source_partition": partition[outputs], "source_offset": offset[outputs]}
         numbers = sequence[outputs]
@@ -283,6 +299,16 @@ class SourceJudge:
         self.tallies.add("no_duplicates", twice, **rows_of, sequence=numbers, sink_offset=sink_offset[outputs])
         if self.case.incremental:  # what was proven before does not come again
             self.tallies.add("no_duplicates", offset[outputs] < start[outputs], **rows_of)
+
+    def note_dropped(self, partition: Integers, offset: Integers) -> None:
+        """Counts dropped records by the transaction that covers them."""
+        for chosen in groups(partition):
+            source = int(partition[chosen[0]])
+            starts = np.array(self.case.scopes[source].transactions, np.int64)
+            at, counts = np.unique(np.searchsorted(starts, offset[chosen], "right") - 1, return_counts=True)
+            for number, count in zip(at.tolist(), counts.tolist(), strict=True):
+                if number >= 0:
+                    self.dropped[source, int(starts[number])] += count
 
 
 def integers(rows: pa.RecordBatch, column: str) -> Integers:

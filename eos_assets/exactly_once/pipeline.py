@@ -50,6 +50,17 @@ class Pipeline:
                 f"Pipeline {self.name} reads and writes one topic, or names a sink twice: {', '.join(names)}.",
                 "Give it a sink of its own: its own output would come back as input for ever.",
             )
+        for sink in self.sinks:
+            if sink.compacted:
+                raise EosError(
+                    f"Pipeline {self.name} writes to {sink.name}, which is declared compacted.",
+                    "Declare it without compaction: a record that compaction removed cannot be told from a lost one.",
+                )
+        if self.drops and not self.deterministic:
+            raise EosError(
+                f"Pipeline {self.name} declares drops=True and deterministic=False.",
+                "Return rows with skip = true instead of filtering: what a filter drops is proven by running it again.",
+            )
         if self.slice_records < 1 or self.slice_bytes < 1:
             raise EosError(
                 f"Pipeline {self.name} declares an empty slice.", "Let slice_records and slice_bytes be at least 1."
@@ -104,7 +115,7 @@ def pipeline(
         source: the topic it reads.
         sink: the topic it writes; several may be given, and a row then says in `topic` where it goes.
         name: default: the function's name.
-        drops: the transform leaves records out with a plain filter instead of saying `skip`.
+        drops: the transform leaves records out with a plain filter instead of saying `skip`; it must be deterministic.
         deterministic: False if it looks things up elsewhere, so that running it again may give something else.
         shared_sink: others write to the sink too.
         on_error: whether a record that makes the transform raise stops its partition, or becomes a dead letter.
@@ -116,13 +127,15 @@ def pipeline(
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
     """
 
+    sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
+
     def declare(transform: Transform) -> Pipeline:
         return Pipeline(
             name=name or transform.__name__,
             source=source,
-            sinks=(sink,) if isinstance(sink, Topic) else tuple(sink),
+            sinks=sinks,
             transform=transform,
-            code_version=code_version(transform),
+            code_version=code_version(transform, sinks),
             drops=drops,
             deterministic=deterministic,
             shared_sink=shared_sink,
@@ -138,10 +151,11 @@ def pipeline(
     return declare
 
 
-def code_version(transform: Transform) -> str:
-    """A digest of the transform's source text: it changes when the function's text does."""
+def code_version(transform: Transform, sinks: Sequence[Topic]) -> str:
+    """A digest of the transform's text and of the sinks' partitions: of all that decides what goes where."""
     try:
         text = inspect.getsource(transform)
     except (OSError, TypeError):
         text = transform.__qualname__
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    places = ",".join(f"{sink.name}/{sink.partitions}" for sink in sinks)
+    return hashlib.sha256(f"{places}\n{text}".encode()).hexdigest()[:12]

@@ -8,7 +8,7 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.tail import stream
-from eos_assets.kafka.topics import await_visible
+from eos_assets.kafka.topics import await_visible, compare_topics
 
 
 def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict[str, int]:
@@ -22,6 +22,7 @@ def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict
             + ("." if mode is Mode.EXACTLY_ONCE else f" --mode {mode}."),
         )
     names = pipeline.names(mode)
+    check_declarations(pipeline, connection, mode)
     sources = len(existing[pipeline.source.name].partitions)
     for topic in (names.ledger, names.provenance, names.dead_letters):
         if len(existing[topic].partitions) < sources:
@@ -29,6 +30,26 @@ def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict
     if pipeline.durability == "production":
         check_durability(pipeline, connection, mode)
     return {names.sink(s.name): len(existing[names.sink(s.name)].partitions) for s in pipeline.sinks}
+
+
+def check_declarations(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
+    """The topics are as declared, in all that a declaration says. More source partitions are growth, which is fine."""
+    sinks = {pipeline.names(mode).sink(sink.name) for sink in pipeline.sinks}
+    for report in compare_topics((pipeline.source, *pipeline.own_topics(mode)), connection):
+        topic = report.topic
+        for wrong in report.differences:
+            if topic is pipeline.source:  # it belongs to somebody else, and may grow
+                tolerable = wrong.setting != "partitions" or int(wrong.found or 0) > topic.partitions
+            elif topic.name in sinks:
+                tolerable = False
+            else:
+                tolerable = wrong.setting == "partitions"  # our own topics follow the source
+            undeclared = wrong.setting == "min.insync.replicas" and topic.min_insync_replicas is None
+            if not tolerable and not undeclared:
+                raise EosError(
+                    f"{topic.name} is not as {pipeline.name} declares it: {wrong}.",
+                    "Change the topic with Kafka's own tools, or the declaration; nothing was written.",
+                )
 
 
 def grow(connection: Connection, topic: str, partitions: int) -> None:

@@ -22,6 +22,12 @@ READER = {
     "kafka.fetch.max.wait.ms": "10",
 }
 
+#: What Spark gives for a topic, also where there is nothing to read.
+SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
 #: The lower bits of `monotonically_increasing_id`: they count the rows of one Spark partition.
 COUNTING_BITS = (1 << 33) - 1
 
@@ -31,6 +37,8 @@ def read_ranges(
 ) -> "DataFrame":
     """The visible records of exactly these ranges. One Spark partition is one Kafka partition."""
     chosen = [r for r in ranges if r.size]
+    if not chosen:
+        return spark.createDataFrame([], SCHEMA)
     starts = {str(r.partition): r.start for r in chosen}
     ends = {str(r.partition): r.end for r in chosen}
     return (

@@ -25,7 +25,6 @@ MAP_SCHEMA = (
     "source_partition int, start long, topic int, sink_partition int, sink_offset long, source_offset long, "
     "sequence long"
 )
-EMPTY_TOPIC = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset long"
 #: The number that stands for "skipped on purpose" among the topics.
 SKIPPED = -1
 Batches = Iterable[pa.RecordBatch]
@@ -42,8 +41,8 @@ class Tables:
         self.connection = connection
         self.window = window
         self.names = pipeline.names(mode)
-        self.sinks = [self.names.sink(sink.name) for sink in pipeline.sinks]
-        self.topics = [*self.sinks, self.names.dead_letters]
+        self.topics = window.written
+        self.sinks = self.topics[:-1]
         self.counts = [len(window.bounds[topic]) for topic in self.sinks]
         self.retained = [w.source for w in window.partitions.values() if w.source.size]
         self.repeatable = [w.repeatable for w in window.partitions.values() if w.repeatable.size]
@@ -58,18 +57,28 @@ class Tables:
     def along_the_sinks(self, isolation: str) -> "DataFrame":
         """Every visible record of the sinks and dead letters, and every map row, side by side in the sink's order."""
         columns = ["topic", "sink_partition", "sink_offset", "tag", "key", "digest"]
-        more = ["source_partition", "start", "source_offset", "sequence"]
-        named = self.maps().where("sink_offset >= 0")
+        more = ["source_partition", "start", "source_offset", "sequence", "vanished"]
+        named = self.maps().where("sink_offset >= 0 and topic >= 0")
+        if self.window.source_is_compacted:
+            named = self.with_vanished(named)
         frames = [self.sink_records(number, isolation) for number in range(len(self.topics))]
         rows = unioned([select(frame, [*columns, *more]) for frame in (*frames, named)])
         place = ["topic", "sink_partition"]
         return rows.repartition(*place).sortWithinPartitions(*place, "sink_offset", "tag")
 
+    def with_vanished(self, named: "DataFrame") -> "DataFrame":
+        """Map rows of a compacted source, with a 1 where their source record is no longer there."""
+        from pyspark.sql import functions as f
+
+        there = self.source_records().select("source_partition", "source_offset", f.lit(0).alias("there"))
+        joined = named.join(there, ["source_partition", "source_offset"], "left")
+        return joined.withColumn("vanished", f.coalesce("there", f.lit(1)))
+
     def along_the_source(self) -> "DataFrame":
         """Every visible source record, and every map row, side by side in the source's order."""
         columns = ["source_partition", "source_offset", "tag", "sequence", "start", "sink_offset"]
         frames = [self.source_records(), self.maps()]
-        if self.pipeline.drops and self.pipeline.deterministic and self.repeatable:
+        if self.pipeline.drops:
             frames.append(self.origins_again())
         rows = unioned([select(frame, columns) for frame in frames])
         return rows.repartition("source_partition").sortWithinPartitions(*columns[:4])
@@ -77,8 +86,6 @@ class Tables:
     def source_records(self) -> "DataFrame":
         from pyspark.sql import functions as f
 
-        if not self.retained:
-            return self.spark.createDataFrame([], "source_partition int, source_offset long, tag int")
         read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
         origin = read.selectExpr("partition as source_partition", "offset as source_offset")
         return origin.withColumn("tag", f.lit(RECORD))
@@ -87,8 +94,6 @@ class Tables:
         from pyspark.sql import functions as f
 
         ranges = self.window.ranges(self.names.provenance)
-        if not any(r.size for r in ranges):
-            return self.spark.createDataFrame([], f"{MAP_SCHEMA}, tag int")
         read = read_ranges(self.spark, self.connection, self.names.provenance, ranges)
         return read.select("value").mapInArrow(unfold(self.topics), MAP_SCHEMA).withColumn("tag", f.lit(NAMED))
 
@@ -96,11 +101,8 @@ class Tables:
         from pyspark.sql import functions as f
 
         ranges = self.window.ranges(self.topics[number], isolation)
-        if any(r.size for r in ranges):
-            options = {"kafka.isolation.level": isolation}
-            read = read_ranges(self.spark, self.connection, self.topics[number], ranges, **options)
-        else:
-            read = self.spark.createDataFrame([], EMPTY_TOPIC)
+        options = {"kafka.isolation.level": isolation}
+        read = read_ranges(self.spark, self.connection, self.topics[number], ranges, **options)
         return read.select(
             f.lit(number).alias("topic"),
             f.col("partition").alias("sink_partition"),
@@ -113,8 +115,6 @@ class Tables:
     def again(self) -> "DataFrame":
         """Every output of the transform, run once more with ranges cut at other places than the run's: the topic and
         partition where it belongs, its digest and its origin."""
-        if not self.repeatable:
-            return self.spark.createDataFrame([], TOLD_SCHEMA)
         cuts = {"minPartitions": str(2 * len(self.repeatable))}
         rows = travelling(self.pipeline.transform(self.bearable(**cuts)))
         if "error" in rows.columns:
@@ -132,7 +132,17 @@ class Tables:
 
         kept = self.pipeline.transform(self.bearable())
         origin = kept.selectExpr("origin.partition as source_partition", "origin.offset as source_offset")
+        if self.pipeline.on_error == "isolate":
+            origin = origin.unionByName(self.set_aside().drop("aside"))
         return origin.withColumn("tag", f.lit(KEPT))
+
+    def set_aside(self) -> "DataFrame":
+        """The origins of which nothing came but dead letters."""
+        from pyspark.sql import functions as f
+
+        letter = f.col("topic") == len(self.sinks)
+        named = self.maps().groupBy("source_partition", "source_offset")
+        return named.agg(f.bool_and(letter).alias("aside")).where("aside")
 
     def bearable(self, **options: str) -> "DataFrame":
         """The records to run the transform on again, without those that were set aside because it raises on them."""
@@ -141,9 +151,7 @@ class Tables:
         source = records(self.spark, self.connection, self.pipeline.source.name, self.repeatable, **options)
         if self.pipeline.on_error == "stop":
             return source
-        letter = f.col("topic") == len(self.sinks)
-        origin = ["source_partition", "source_offset"]
-        aside = self.maps().groupBy(*origin).agg(f.bool_and(letter).alias("aside")).where("aside")
+        aside = self.set_aside()
         here = (source["origin.partition"] == aside["source_partition"]) & (
             source["origin.offset"] == aside["source_offset"]
         )
@@ -169,7 +177,7 @@ def select(frame: "DataFrame", columns: list[str]) -> "DataFrame":
     from pyspark.sql import functions as f
 
     types = {"key": "binary", "kind": "string", "text": "string"}
-    integer = {"topic", "sink_partition", "source_partition", "tag"}
+    integer = {"topic", "sink_partition", "source_partition", "tag", "vanished"}
     return frame.select(
         *(
             (f.col(c) if c in frame.columns else f.lit(None))

@@ -4,7 +4,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +16,8 @@ from eos_assets.exactly_once.invariants import (
     Finding,
     Sums,
     code_versions,
+    dropped_as_told,
+    held_back,
     ledger_matches_sink,
     ledger_tiles_source,
     no_open_transactions,
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOR_EVER = 1 << 62
+#: Brokers look for transactions that outlived their timeout every ten seconds.
+SWEEP_SECONDS = 10.0
+POLL_SECONDS = 0.5
 TALLY = pa.schema([("kind", pa.string()), ("n", pa.int64()), ("examples", pa.list_(pa.string()))])
 TALLY_SCHEMA = "kind string, n long, examples array<string>"
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -109,9 +114,7 @@ class Verifier:
         self.tallies = self.count()
         findings = [*self.about_the_records(), *self.about_the_ledger(), self.values_recompute()]
         findings.append(self.source_is_unique())
-        later = {topic: bounds(self.connection, topic) for topic in self.window.bounds}
-        timeout = self.pipeline.transaction_timeout_ms / 1000
-        findings.append(no_open_transactions(self.window.bounds, later, time.monotonic() - begun, timeout))
+        findings.append(self.no_open_transactions(begun))
         versions = code_versions(entry for w in self.window.partitions.values() for entry in w.entries)
         result = Verification(
             self.pipeline.name,
@@ -126,6 +129,18 @@ class Verifier:
             proven.store(self.connection, self.names, self.window.ends)
         return result
 
+    def no_open_transactions(self, begun: float) -> Finding:
+        """What was open at the first look gets until its timeout to end; only then is it stuck."""
+        timeout = self.pipeline.transaction_timeout_ms / 1000
+        before = self.window.bounds
+        while True:
+            after = {topic: bounds(self.connection, topic) for topic in before}
+            seconds = time.monotonic() - begun
+            ended = not held_back(before, after) or seconds >= timeout + SWEEP_SECONDS
+            if ended or self.isolation != "read_committed":
+                return no_open_transactions(before, after, seconds, timeout)
+            time.sleep(POLL_SECONDS)
+
     def closed(self) -> bool:
         """Whether the next proof may begin where this one ended."""
         exact = self.mode is Mode.EXACTLY_ONCE and self.isolation == "read_committed"
@@ -133,7 +148,8 @@ class Verifier:
 
     def figures(self) -> dict[str, int]:
         names = ("source_records", "sink_records", "outputs_with_origin")
-        return {**{name: self.tallies[name].n for name in names}, "no_longer_provable": self.window.unprovable}
+        unprovable = self.window.unprovable + self.tallies["vanished"].n
+        return {**{name: self.tallies[name].n for name in names}, "no_longer_provable": unprovable}
 
     def partition_rows(self) -> list[dict[str, int | None]]:
         return [
@@ -146,16 +162,23 @@ class Verifier:
         numbers = {topic: number for number, topic in enumerate(self.tables.topics)}
         return Case(
             scopes={
-                p: Scope(w.start, w.end if exact else FOR_EVER, w.source.start, w.repeatable.start)
+                p: Scope(
+                    w.start,
+                    w.end if exact else FOR_EVER,
+                    w.source.start,
+                    w.repeatable.start,
+                    tuple(entry.start for entry in w.entries) if self.pipeline.drops else (),
+                )
                 for p, w in self.window.partitions.items()
             },
             topics=self.tables.topics,
             counts=self.tables.counts,
-            faded={(numbers[topic], p): last for (topic, p), last in self.window.faded.items()},
+            faded={(numbers[t], p): last for (t, p), last in self.window.faded.items() if t in numbers},
             shared_sink=self.pipeline.shared_sink,
             declares_partitions=self.declares_partitions,
             drops=self.pipeline.drops,
             incremental=self.window.incremental,
+            source_is_compacted=self.window.source_is_compacted,
         )
 
     @property
@@ -201,7 +224,7 @@ class Verifier:
     def about_the_records(self) -> Iterator[Finding]:
         outputs, sources = self.tallies["outputs_with_origin"].n, self.tallies["source_records"].n
         yield self.finding("no_duplicates", f"{outputs:,} outputs, each origin once", "origins visible more than once")
-        yield self.finding("none_missing", f"{sources:,} source records accounted for", "records missing")
+        yield self.none_missing(f"{sources:,} source records accounted for")
         yield self.finding("none_invented", "every visible record has a visible origin", "records without an origin")
         yield self.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
         name, broken = "routed_correctly", "records in a wrong partition"
@@ -212,6 +235,20 @@ class Verifier:
         else:
             told = "not evaluated: the transform declares partitions, and is not deterministic"
             yield Finding(name, True, told, evaluated=False)
+
+    def none_missing(self, holds: str) -> Finding:
+        """Also, where records are dropped, the ledger's count of them is the one that is found again."""
+        found = self.finding("none_missing", holds, "records missing")
+        if not self.pipeline.drops or self.mode is not Mode.EXACTLY_ONCE:
+            return found
+        rows = (json.loads(text) for text in self.tallies["dropped"].examples)
+        dropped = {(partition, start): n for partition, start, n in rows}
+        provable = [e for w in self.window.partitions.values() for e in w.entries if e.start >= w.repeatable.start]
+        wrong = dropped_as_told([] if self.window.source_is_compacted else provable, dropped)
+        if not found.holds or not wrong.count:
+            note = f", {sum(dropped.values()):,} of them dropped by the transform" if found.holds else ""
+            return replace(found, detail=f"{found.detail}{note}")
+        return wrong.finding("none_missing", holds, "transactions dropped more or less than the ledger says")
 
     def about_the_ledger(self) -> list[Finding]:
         """In the weaker modes the ledger is not atomic with the output, so it proves nothing there."""
@@ -284,7 +321,8 @@ def tally(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from differences(rows)
             else:
                 examples = [text for text in rows["text"].to_pylist() if text]
-                yield tallied(kind, pc.sum(rows["lost"]).as_py(), examples if kind == "sum" else examples[:SHOWN])
+                whole = kind in ("sum", "dropped")
+                yield tallied(kind, pc.sum(rows["lost"]).as_py(), examples if whole else examples[:SHOWN])
 
 
 def differences(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

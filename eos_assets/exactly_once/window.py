@@ -20,9 +20,11 @@ from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds, stable_ends
 from eos_assets.kafka.tail import stream
+from eos_assets.kafka.topics import is_compacted
 
 #: How long to wait until what the ledger speaks of is stable in the sinks.
 PATIENCE_SECONDS = 30.0
+FOR_EVER = 1 << 62
 #: Maps are written in the last moments of a transaction, so nothing holds them back for long.
 MAP_PATIENCE_SECONDS = 5.0
 
@@ -80,6 +82,10 @@ class Window:
     closed: bool = True
     ends: Offsets = field(default_factory=dict)
     incremental: bool = False
+    #: The sinks, declared and, as far as they still exist, named by the ledger; then the dead letters.
+    written: list[str] = field(default_factory=list)
+    #: Records of the source may vanish from between others, once a later one of their key has come.
+    source_is_compacted: bool = False
 
     def ranges(self, topic: str, isolation: str = "read_committed") -> list[OffsetRange]:
         """What is to be read of a topic."""
@@ -114,10 +120,18 @@ class Looker:
     def look(self) -> Window:
         ends = stable_ends(self.connection, self.names.ledger, self.source_partitions)
         partitions = {p: self.partition(p, ends[p]) for p in self.source_partitions}
+        self.add_former_sinks(partitions)
         self.read_groups(partitions)
         found = self.await_sinks(partitions)
         found[self.names.provenance] = self.await_maps()
-        window = Window(partitions, found, dict(self.proven), incremental=bool(self.proven))
+        window = Window(
+            partitions,
+            found,
+            dict(self.proven),
+            incremental=bool(self.proven),
+            written=self.written,
+            source_is_compacted=is_compacted(self.pipeline.source.name, self.connection),
+        )
         for topic, at in found.items():
             for p, there in at.items():
                 window.starts[topic, p] = max(window.starts.get((topic, p), 0), there.start)
@@ -143,6 +157,20 @@ class Looker:
         return PartitionWindow(
             partition, rows, self.proven.get((self.pipeline.source.name, partition)) if known else None
         )
+
+    def add_former_sinks(self, partitions: dict[int, PartitionWindow]) -> None:
+        """Topics that the ledger speaks of, and that are no longer declared, are looked at while they exist."""
+        named = {
+            part.topic
+            for window in partitions.values()
+            for row in window.rows
+            for part in (row.sinks if isinstance(row, LedgerEntry) else ())
+        }
+        former = sorted((named - set(self.written)) & set(self.connection.metadata().topics))
+        self.written = [*self.written[:-1], *former, self.written[-1]]
+        if former and self.proven:
+            places = [(topic, p) for topic in former for p in self.connection.partitions(topic)]
+            self.proven |= proven.load(self.connection, self.names, places)
 
     def read_groups(self, partitions: dict[int, PartitionWindow]) -> None:
         """The group offsets, and, where a run has moved on meanwhile, only if they differ from the ledger of now."""
@@ -203,7 +231,8 @@ class Looker:
 
     def cut_at(self, window: Window, w: PartitionWindow, entry: LedgerEntry, first_map: int) -> None:
         """Leaves out an entry that is not stable in the sinks yet, or that retention has taken something from."""
-        at = [(part, window.bounds[part.topic][part.partition]) for part in entry.sinks if part.topic in window.bounds]
+        gone = Bounds(FOR_EVER, FOR_EVER, FOR_EVER)  # of a topic that no longer exists
+        at = [(part, window.bounds.get(part.topic, {}).get(part.partition, gone)) for part in entry.sinks]
         if any(part.last >= there.stable for part, there in at):
             w.end = min(w.end, entry.start)
             window.closed = False
@@ -219,7 +248,7 @@ class Looker:
             return 0
         first = next(stream(self.connection, self.names.provenance, partition), None)
         if first is None:
-            return 1 << 62
+            return FOR_EVER
         return provenance.load(first.value() or b"").start + 1  # some of that one's maps may be gone
 
 

@@ -39,7 +39,9 @@ class PartitionWriter:
         self.position = planned.start
         self.last_offset = planned.start - 1
         self.next_ordinal = 0
-        self.jumped = 0
+        #: The ordinals of the last record before the slice, None if the task did not see it, and of the last in it.
+        self.before: int | None = None
+        self.reached = -1
         self.longest_wait = 0.0
         self.held: pa.RecordBatch | None = None
 
@@ -77,6 +79,7 @@ class PartitionWriter:
             kind = "refused" if isinstance(decision, Refused) else kind
             self.position = decision.position
             return self.outcome(kind, getattr(decision, "reason", ""))
+        self.before = -1 if self.position == self.planned.start else None
         waiting_since = time.monotonic()
         whole = False  # whether a cut here would tear no origin
         for piece in cut(pieces, self.job.slice_records):
@@ -128,13 +131,14 @@ class PartitionWriter:
         if (steps < 0).any():
             raise Hopeless(f"rows came out of order at source offset {offsets[np.argmax(steps < 0)]}")
         jumps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
-        if jumps.any():
-            if self.job.total:
-                at = int(np.argmax(jumps != 0))
-                raise Hopeless(missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at])))
-            self.jumped += int(jumps.sum())
+        if jumps.any() and self.job.total:
+            at = int(np.argmax(jumps != 0))
+            raise Hopeless(missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at])))
         self.last_offset, self.next_ordinal = int(offsets[-1]), int(ordinals[-1]) + 1
-        return rows.slice(int(np.searchsorted(offsets, self.position)))
+        below = int(np.searchsorted(offsets, self.position))
+        if below:  # an earlier attempt committed these
+            self.before = int(ordinals[below - 1]) if offsets[below - 1] == self.position - 1 else None
+        return rows.slice(below)
 
     def produce(self, rows: pa.RecordBatch) -> bool:
         """Produces all complete origins and holds the last one back. True if a cut here would tear none."""
@@ -154,6 +158,7 @@ class PartitionWriter:
     def slice_write(self, rows: pa.RecordBatch) -> None:
         self.transaction.begin()
         self.slice.write(rows, self.reader)
+        self.reached = int(rows["o_ordinal"][-1].as_py())
         self.transaction.reach("mid_produce")
 
     def full(self) -> bool:
@@ -179,11 +184,16 @@ class PartitionWriter:
             return
         if self.job.total:
             raise Hopeless(missing_rows(self.job, self.planned.partition, None, visible))
-        self.slice.dropped = None  # some, and nobody counted them
+        self.before = None  # some were dropped, and nobody counted them
+
+    def dropped(self) -> int | None:
+        """How many records of the slice gave no row; None if the task did not see all of them."""
+        if self.job.total:
+            return 0
+        return None if self.before is None else max(0, self.reached - self.before) - self.slice.records_in
 
     def commit(self, next_offset: int) -> None:
-        if self.slice.dropped is not None:
-            self.slice.dropped, self.jumped = self.jumped, 0
+        self.slice.dropped, self.before = self.dropped(), self.reached
         begun = time.monotonic()
         self.entries.append(self.transaction.commit(self.slice, next_offset))
         self.commit_seconds += time.monotonic() - begun

@@ -49,6 +49,8 @@ class Topic:
         }
         if self.retention_ms is not None:
             config["retention.ms"] = str(self.retention_ms)
+        if self.retention_ms == FOREVER:
+            config["retention.bytes"] = str(FOREVER)
         if self.max_message_bytes is not None:
             config["max.message.bytes"] = str(self.max_message_bytes)
         return config
@@ -58,12 +60,24 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """One setting of a topic that is not as declared."""
+
+    setting: str
+    found: str | None
+    declared: str
+
+    def __str__(self) -> str:
+        return f"{self.setting} is {self.found}, declared {self.declared}"
+
+
+@dataclass(frozen=True)
 class TopicReport:
     """What became of one declaration: created, present, missing, or different with every difference named."""
 
     topic: Topic
     outcome: str
-    differences: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 def create_topics(topics: Iterable[Topic], connection: Connection) -> list[TopicReport]:
@@ -109,6 +123,13 @@ def await_visible(names: set[str], connection: Connection) -> None:
     raise EosError(f"The topics {', '.join(sorted(names))} have no leader yet.", "Check the brokers with `eos doctor`.")
 
 
+def is_compacted(topic: str, connection: Connection) -> bool:
+    """Whether records of an existing topic may be replaced by later ones of the same key."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    settings: dict[str, ConfigEntry] = connection.admin.describe_configs([resource])[resource].result()
+    return "compact" in str(settings["cleanup.policy"].value)
+
+
 def compare_topics(topics: Iterable[Topic], connection: Connection) -> list[TopicReport]:
     """Each declaration against the cluster; writes nothing."""
     topics = list(topics)
@@ -131,9 +152,7 @@ def compare_topics(topics: Iterable[Topic], connection: Connection) -> list[Topi
         if topic.replication is not None:
             wanted["replication"] = str(topic.replication)
         differences = tuple(
-            f"{name} is {found.get(name)}, declared {value}"
-            for name, value in wanted.items()
-            if found.get(name) != value
+            Difference(name, found.get(name), value) for name, value in wanted.items() if found.get(name) != value
         )
         reports.append(TopicReport(topic, "different" if differences else "present", differences))
     return reports

@@ -7,8 +7,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
@@ -16,7 +16,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.run import RunReport
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.kafka.topics import Topic, await_visible, create_topics
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 from eos_assets_tests.waiting import wait_for
 
@@ -197,6 +197,50 @@ def test_holes_in_the_offsets_are_no_losses(make_lab: MakeLab, shape: str) -> No
     assert lab.broken() == set()
 
 
+def compacted_source(lab: Lab) -> None:
+    """The lab's source, made anew so that the broker compacts it within seconds."""
+    connection, topic = lab.connection, lab.source
+    connection.admin.delete_topics([topic])[topic].result()
+    wait_for(lambda: topic not in connection.metadata().topics)
+    config = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}
+    connection.admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result()
+    await_visible({topic}, connection)
+
+
+def await_compaction(lab: Lab, left: int) -> None:
+    """Writes markers until the active segment is rolled and the cleaner has been there."""
+
+    def compacted() -> bool:
+        lab.produce_transaction([b"0"], commit=False)
+        return len(lab.read(lab.source)) == left
+
+    wait_for(compacted, 120)
+
+
+def test_compacted_records_are_no_losses(make_lab: MakeLab) -> None:
+    """F13: holes that were there before the run, and holes that came after it."""
+    lab = make_lab(partitions=1, source=Topic(f"t{uuid.uuid4().hex[:10]}-source", partitions=1, compacted=True))
+    compacted_source(lab)
+    for _ in range(3):
+        lab.produce([b"1", b"2", b"3"])
+    await_compaction(lab, 3)
+    assert lab.run().complete
+    assert set(lab.values()) == {b"1", b"4", b"9"}
+    assert len(lab.values()) == 3
+    assert lab.broken() == set()
+    lab.produce([b"2", b"3"])
+    assert lab.run().complete
+    await_compaction(lab, 3)
+    assert len(lab.values()) == 5
+    proof = lab.proof(full=True)
+    assert proof.holds, [finding for finding in proof.findings if not finding.holds]
+    assert proof.figures["no_longer_provable"] == 2, "two source records have made way for later ones"
+    forger = Producer(lab.connection.config())
+    forger.produce(lab.sink, b"16", b"4", 0)
+    forger.flush()
+    assert {"none_invented", "values_recompute"} <= lab.broken(), "compaction excuses nothing else"
+
+
 def test_deleted_group_offsets_are_restored_from_the_ledger(lab: Lab) -> None:
     """F14."""
     lab.fill(600)
@@ -300,15 +344,40 @@ def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeL
     lab = make_lab(partitions=1)
     lab.fill(100)
     lab.run(max_records=60)
-    moved = ConsumerGroupTopicPartitions(lab.pipeline.names().group, [TopicPartition(lab.source, 0, 10)])
-    for future in lab.connection.admin.alter_consumer_group_offsets([moved]).values():
-        future.result()
+    move_group_offset(lab, 10)
     report = lab.run()
     assert not report.complete
     assert report.outcomes[-1].outcome == "refused"
     assert "the ledger says 60, the group offset says 10" in report.outcomes[-1].reason
     assert "offsets_match_ledger" in lab.broken()
     lab.assert_squares(range(60))
+
+
+def move_group_offset(lab: Lab, offset: int) -> None:
+    moved = ConsumerGroupTopicPartitions(lab.pipeline.names().group, [TopicPartition(lab.source, 0, offset)])
+    for future in lab.connection.admin.alter_consumer_group_offsets([moved]).values():
+        future.result()
+
+
+def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F20: the admin call wins over the offset in the transaction, and the ledger over both."""
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    run = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    move_group_offset(lab, 10)
+    os.kill(pid, signal.SIGCONT)
+    report = run.result()
+    assert not report.complete
+    assert report.outcomes[-1].outcome == "refused"
+    assert "the ledger says 100, the group offset says 10" in report.outcomes[-1].reason
+    lab.assert_squares(range(100))
+    assert lab.broken() == {"offsets_match_ledger"}
+    move_group_offset(lab, 100)  # the remedy that was said
+    lab.fill(50)
+    assert lab.run().complete
+    lab.assert_squares(range(150))
+    assert lab.broken() == set()
 
 
 def test_a_consumer_in_the_group_is_refused_and_named(lab: Lab) -> None:

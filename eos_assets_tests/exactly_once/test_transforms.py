@@ -1,16 +1,21 @@
 """What a transform may be: any function of one record; whatever cannot be kept exact is refused or noticed."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.preview import preview, sample_records
 from eos_assets.kafka.topics import Topic
 from eos_assets.pipelines.squares import squares
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
+from eos_assets_tests.waiting import wait_for
 
 
 def test_a_transform_is_unit_tested_without_kafka(spark: SparkSession) -> None:
@@ -78,6 +83,34 @@ def test_a_plain_filter_is_refused_unless_it_is_declared(make_lab: MakeLab) -> N
     assert sorted(int(v or 0) for v in lab.values()) == list(range(1, 300, 2))
     assert dropping.lag() == 0
     assert dropping.broken() == set()
+
+
+def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: MakeLab) -> None:
+    """Also by an attempt that goes on where another one died, and nowhere where nobody saw what was dropped."""
+
+    def some(records: DataFrame) -> DataFrame:
+        return records.where("origin.offset % 10 != 0 and origin.offset < 95").select("key", "value", "origin")
+
+    lab = make_lab(some, partitions=1, drops=True, slice_records=20)
+    lab.fill(100)
+    failures = Failures(probability=0.3, seed=4)
+    report = lab.run(failures)
+    assert report.complete
+    assert report.failures or any(entry.task_attempt for entry in report.entries), "some attempt has failed"
+    for entry in report.entries[:-1]:
+        wanted = sum(offset % 10 == 0 for offset in range(entry.start, entry.next))
+        assert (entry.dropped, entry.records_in) == (wanted, entry.next - entry.start - wanted)
+    assert report.entries[-1].dropped is None, "nobody saw what was dropped behind the last row"
+    assert lab.broken() == set()
+    other = lab.with_(transform=lambda records: some(records).where("origin.offset % 10 != 7"))
+    found = other.verify()["none_missing"]
+    assert not found.holds
+    assert "records were dropped; running the transform again drops" in found.examples[0]
+
+
+def test_a_filter_that_looks_things_up_is_refused() -> None:
+    with pytest.raises(EosError, match="drops=True and deterministic=False"):
+        declare(drops=True, deterministic=False)
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -151,6 +184,55 @@ def test_outputs_go_to_several_topics_in_one_transaction(make_lab: MakeLab) -> N
     assert sorted(int(v or 0) for v in lab.values(one)) == list(range(0, 300, 2))
     assert sorted(int(v or 0) for v in lab.values(two)) == list(range(1, 300, 2))
     assert lab.broken() == set()
+
+
+def test_a_sink_that_is_no_longer_declared_is_still_proven(make_lab: MakeLab) -> None:
+    lab = make_lab(sinks=2, partitions=1)
+    one, two = lab.pipeline.sinks
+
+    def to_both(records: DataFrame) -> DataFrame:
+        topics = f.array(f.lit(one.name), f.lit(two.name))
+        return records.select("key", "value", f.explode(topics).alias("topic"), "origin")
+
+    both = lab.with_(transform=to_both)
+    both.fill(50)
+    both.run()
+    alone = lab.with_(sinks=(one,), code_version="later")
+    lab.fill(50)
+    alone.run()
+    assert alone.broken() == set()
+    forger = Producer(lab.connection.config())
+    forger.produce(two.name, b"x", b"x", 0)
+    forger.flush()
+    assert "none_invented" in alone.broken()
+    lab.connection.admin.delete_topics([two.name])[two.name].result()
+    wait_for(lambda: two.name not in lab.connection.metadata().topics)
+    proof = alone.proof(full=True)
+    assert proof.holds, [finding for finding in proof.findings if not finding.holds]
+    assert proof.figures["no_longer_provable"] == 50
+
+
+def test_a_topic_that_is_not_as_declared_is_refused_before_anything_runs(make_lab: MakeLab) -> None:
+    lab = make_lab()
+    lab.fill(30)
+    more = lab.with_(sinks=(replace(lab.pipeline.sinks[0], partitions=4),))
+    with pytest.raises(EosError, match="partitions is 3, declared 4"):
+        more.run()
+    fewer = lab.with_(source=replace(lab.pipeline.source, partitions=4))
+    with pytest.raises(EosError, match="partitions is 3, declared 4"):
+        fewer.run()
+    ledger = ConfigResource(ResourceType.TOPIC, lab.pipeline.names().ledger)
+    ledger.add_incremental_config(ConfigEntry("retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET))
+    for future in lab.connection.admin.incremental_alter_configs([ledger]).values():
+        future.result()
+    with pytest.raises(EosError, match=r"retention.ms is 86400000, declared -1"):
+        lab.run()
+    assert lab.read() == []
+
+
+def test_a_compacted_sink_is_refused() -> None:
+    with pytest.raises(EosError, match="declared compacted"):
+        declare(sink=[Topic("latest", compacted=True)])
 
 
 def test_a_topic_or_partition_that_is_not_declared_commits_nothing(make_lab: MakeLab) -> None:

@@ -162,6 +162,22 @@ def test_an_aborted_read(small: Lab) -> None:
     assert {"none_invented", "values_recompute"} <= seen
 
 
+def test_a_transaction_that_stays_open(make_lab: MakeLab) -> None:
+    """Held open for longer than the timeout of the pipeline."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=1500)
+    forge(lab, right())
+    open_one = Producer(lab.connection.config(transactional_id=f"open-{lab.sink}", transaction_timeout_ms=600_000))
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(lab.sink, b"1", b"1", 0)
+    open_one.flush()
+    found = lab.verify()
+    assert {name for name, finding in found.items() if not finding.holds} == {"no_open_transactions"}
+    assert found["no_open_transactions"].examples[0].startswith(f"{lab.sink}/0: open at ")
+    open_one.abort_transaction(30)
+    assert lab.broken() == set()
+
+
 def test_a_transform_that_is_no_function_of_one_record_turns_red(make_lab: MakeLab) -> None:
     """Its result depends on where the ranges are cut."""
 
