@@ -1,10 +1,10 @@
 """Whether the audit tables say what the ledger says."""
 
 from eos_assets.audit.tables import AuditTables
-from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.invariants import Finding, Violations
+from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets.kafka.tail import stream
+from eos_assets.kafka.offsets import bounds
 
 
 def audit_matches_ledger(tables: AuditTables) -> Finding:
@@ -28,12 +28,9 @@ def audit_matches_ledger(tables: AuditTables) -> Finding:
     }
     reached = tables.reached("audit_transactions", "partition", "ledger_offset")
     checked = pending = 0
-    for partition in tables.connection.partitions(tables.names.ledger):
-        for message in stream(tables.connection, tables.names.ledger, partition):
-            entry = ledger.load(message.value() or b"")
-            if not isinstance(entry, LedgerEntry):
-                continue
-            if (message.offset() or 0) > reached.get(partition, -1):
+    for partition, there in bounds(tables.connection, tables.names.ledger).items():
+        for offset, entry in tables.entries(OffsetRange(partition, there.start, there.stable)):
+            if offset > reached.get(partition, -1):
                 pending += 1  # committed since the tables were written: the next update adds it
                 continue
             checked += 1

@@ -1,23 +1,25 @@
 """Ledger, provenance and topics in, four Delta tables out: incremental, idempotent, rebuilt from the topics at will.
 
-Each update appends, in one Delta commit per table, what the table does not hold yet. The commit carries the sum of the
-ledger's ends as its transaction version: it rises with every ledger entry, is never a clock, and a repeated write of
-the same version is skipped by Delta.
+Each update appends, in one Delta commit per table, what the table does not hold yet. The commit carries the ledger's
+topic id and the sum of its ends: it rises with every ledger entry, is never a clock, and a repeated write of the same
+version is skipped by Delta. A new ledger has a new id, and the tables of the old one make way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eos_assets.exactly_once import proven
+from eos_assets.exactly_once import ledger, proven
 from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.shape import digest
 from eos_assets.exactly_once.source import read_ranges
 from eos_assets.exactly_once.tables import MAP_SCHEMA, unfold, unioned
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds, offsets_at
+from eos_assets.kafka.offsets import await_stable, bounds, offsets_at
+from eos_assets.kafka.tail import stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +31,8 @@ LEDGER_SCHEMA = (
     "run string, run_attempt int, task_attempt int, code_version string, began_ms long, ended_ms long, mode string, "
     "bytes_out long, files map<string,string>"
 )
+#: How long to wait until what the ledger speaks of can be read.
+PATIENCE_SECONDS = 10.0
 #: Clocks of workers and of the broker may differ by so much.
 CLOCKS_MS = 600_000
 TABLES = ("audit_transactions", "audit_deliveries", "audit_dead_letters", "audit_partitions")
@@ -69,6 +73,8 @@ class AuditTables:
             "audit_dead_letters": self.dead_letters,
         }
         self.version = 0
+        self.ledger_id = self.connection.topic_ids([self.names.ledger])[self.names.ledger]
+        rebuild = rebuild or self.is_of_another_ledger()
         for table, make in makers.items():
             fresh = rebuild or not self.exists(table)
             rows = make(fresh)
@@ -84,7 +90,7 @@ class AuditTables:
         if fresh:
             writer.mode("overwrite").option("overwriteSchema", "true").save(self.path(table))
             return
-        application = f"{self.pipeline.name}/{table}"
+        application = f"{self.pipeline.name}/{table}/{self.ledger_id}"
         writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
         writer.save(self.path(table))
 
@@ -95,6 +101,13 @@ class AuditTables:
             return bool(self.read(table).columns)
         except AnalysisException:
             return False
+
+    def is_of_another_ledger(self) -> bool:
+        """Whether the tables speak of a ledger that was deleted since, or were made by an older version."""
+        if not self.exists("audit_transactions"):
+            return False
+        known = self.read("audit_transactions")
+        return "ledger_id" not in known.columns or not known.where(known["ledger_id"] != self.ledger_id).isEmpty()
 
     def state(self, table: str) -> TableState:
         frame = self.read(table)
@@ -111,9 +124,8 @@ class AuditTables:
         from pyspark.sql import functions as f
 
         reached = {} if fresh else self.reached("audit_transactions", "partition", "ledger_offset")
-        there = bounds(self.connection, self.names.ledger)
-        self.version = sum(b.stable for b in there.values())
-        ranges = [OffsetRange(p, max(b.start, reached.get(p, -1) + 1), b.stable) for p, b in there.items()]
+        ranges = self.visible(reached)
+        self.version = sum(r.end for r in ranges)
         if not fresh and not any(r.size for r in ranges):
             return None
         parsed = f.from_json(f.col("value").cast("string"), LEDGER_SCHEMA).alias("entry")
@@ -124,6 +136,7 @@ class AuditTables:
             "entry.start",
             "entry.next",
             "ledger_offset",
+            f.lit(self.ledger_id).alias("ledger_id"),
             *(f"entry.{name}" for name in ("records_in", "records_out", "skipped", "dead", "dropped", "bytes_out")),
             "entry.sinks",
             "entry.run",
@@ -133,6 +146,37 @@ class AuditTables:
             f.timestamp_millis("entry.began_ms").alias("began_at"),
             f.timestamp_millis("entry.ended_ms").alias("ended_at"),
         )
+
+    def visible(self, reached: dict[int, int]) -> list[OffsetRange]:
+        """The new part of the ledger, up to the first entry whose maps or outputs cannot be read yet: a commit becomes
+        visible in one partition after another."""
+        ends = {p: there.stable for p, there in bounds(self.connection, self.names.ledger).items()}
+        new = [OffsetRange(p, reached.get(p, -1) + 1, end) for p, end in ends.items()]
+        maps = bounds(self.connection, self.names.provenance)
+        needed = {(self.names.provenance, p): there.high for p, there in maps.items()}
+        for part in (part for ledger_range in new for _, entry in self.entries(ledger_range) for part in entry.sinks):
+            place = (part.topic, part.partition)
+            needed[place] = max(needed.get(place, 0), part.last + 1)
+        existing = {topic for topic, _ in needed} & set(self.connection.metadata().topics)
+        found = await_stable(self.connection, existing, needed, PATIENCE_SECONDS)
+        late = {(t, p): found[t][p].stable for (t, p), end in needed.items() if t in found and found[t][p].stable < end}
+        return [self.cut(ledger_range, late) for ledger_range in new]
+
+    def cut(self, new: OffsetRange, late: dict[tuple[str, int], int]) -> OffsetRange:
+        """The part of a ledger range before the first entry that needs one of the places that are late."""
+        if (self.names.provenance, new.partition) in late:
+            return OffsetRange(new.partition, new.start, new.start)
+        for offset, entry in self.entries(new) if late else ():
+            if any(part.last >= late.get((part.topic, part.partition), part.last + 1) for part in entry.sinks):
+                return OffsetRange(new.partition, new.start, offset)
+        return new
+
+    def entries(self, part: OffsetRange) -> Iterator[tuple[int, LedgerEntry]]:
+        """The entries of a part of the ledger, with their offsets."""
+        for message in stream(self.connection, self.names.ledger, part.partition, part.start, part.end):
+            entry = ledger.load(message.value() or b"")
+            if isinstance(entry, LedgerEntry):
+                yield message.offset() or 0, entry
 
     def deliveries(self, fresh: bool) -> "DataFrame | None":
         """One row per output record: where it is, where it came from, what it holds in sum."""
@@ -148,7 +192,7 @@ class AuditTables:
         there = bounds(self.connection, self.names.provenance)
         begins = offsets_at(self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()})
         ranges = [OffsetRange(p, max(there[p].start, begins[p]), there[p].stable) for p in first]
-        topics = [*self.sinks, self.names.dead_letters]
+        topics = sorted({*self.sinks, self.names.dead_letters, *(part.topic for row in new for part in row.sinks)})
         maps = self.topic(self.names.provenance, ranges).select("value").mapInArrow(unfold(topics), MAP_SCHEMA)
         starts = missing.selectExpr("partition as source_partition", "start")
         outputs = maps.where("sink_offset >= 0").join(f.broadcast(starts), ["source_partition", "start"])
@@ -177,10 +221,11 @@ class AuditTables:
         """The sink records of these transactions, and whatever lies between them."""
         from pyspark.sql import functions as f
 
-        frames = []
+        frames, existing = [], self.connection.metadata().topics
         for number, topic in enumerate(topics):
             parts = [part for row in new for part in row.sinks if part.topic == topic]
-            there = bounds(self.connection, topic)
+            there = bounds(self.connection, topic) if topic in existing else {}
+            parts = parts if there else []  # of a topic that no longer exists
             spans = {p: [part for part in parts if part.partition == p] for p in {part.partition for part in parts}}
             ranges = [
                 OffsetRange(p, max(there[p].start, min(x.first for x in span)), max(x.last for x in span) + 1)

@@ -8,16 +8,18 @@ from eos_assets.exactly_once.modes import Mode
 
 @dataclass(frozen=True)
 class Names:
-    """All names of one pipeline in one delivery mode. A weaker mode has its own, so it never spoils the real ones."""
+    """All names of one pipeline in one delivery mode and generation. A weaker mode has its own, so it never spoils the
+    real ones; so has a later generation, to begin anew. Only the transactional id stays: it fences them all."""
 
     pipeline: str
     source: str
     default_sink: str
     mode: Mode = Mode.EXACTLY_ONCE
+    generation: int = 1
 
     @property
     def group(self) -> str:
-        return f"eos/{self.pipeline}{self._weaker('/')}"
+        return f"eos/{self.pipeline}{self._later('/')}{self._weaker('/')}"
 
     @property
     def proofs(self) -> str:
@@ -30,11 +32,11 @@ class Names:
 
     @property
     def ledger(self) -> str:
-        return f"eos.{self.pipeline}{self._weaker('.')}.ledger"
+        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.ledger"
 
     @property
     def provenance(self) -> str:
-        return f"eos.{self.pipeline}{self._weaker('.')}.provenance"
+        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.provenance"
 
     @property
     def dead_letters(self) -> str:
@@ -42,6 +44,9 @@ class Names:
 
     def sink(self, topic: str) -> str:
         return f"{topic}{self._weaker('.')}"
+
+    def _later(self, separator: str) -> str:
+        return "" if self.generation == 1 else f"{separator}{self.generation}"
 
     def _weaker(self, separator: str) -> str:
         return "" if self.mode is Mode.EXACTLY_ONCE else f"{separator}{self.mode}"

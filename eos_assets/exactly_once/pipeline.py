@@ -37,6 +37,7 @@ class Pipeline:
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
     unique_by: str = "key"
+    generation: int = 1
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
@@ -61,13 +62,15 @@ class Pipeline:
                 f"Pipeline {self.name} declares drops=True and deterministic=False.",
                 "Return rows with skip = true instead of filtering: what a filter drops is proven by running it again.",
             )
+        if self.generation < 1:
+            raise EosError(f"Pipeline {self.name} declares generation={self.generation}.", "The first one is 1.")
         if self.slice_records < 1 or self.slice_bytes < 1:
             raise EosError(
                 f"Pipeline {self.name} declares an empty slice.", "Let slice_records and slice_bytes be at least 1."
             )
 
     def names(self, mode: Mode = Mode.EXACTLY_ONCE) -> Names:
-        return Names(self.name, self.source.name, self.sinks[0].name, mode)
+        return Names(self.name, self.source.name, self.sinks[0].name, mode, self.generation)
 
     def own_topics(self, mode: Mode = Mode.EXACTLY_ONCE) -> list[Topic]:
         """Sinks, dead letters, ledger and provenance, as they are to be created."""
@@ -108,6 +111,7 @@ def pipeline(
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
     unique_by: str = "key",
+    generation: int = 1,
 ) -> Callable[[Transform], Pipeline]:
     """Declares a pipeline around a transform.
 
@@ -125,6 +129,8 @@ def pipeline(
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+        generation: a higher number begins anew, with a ledger of its own, at the first record that the source still
+            has. It needs a new sink, or `shared_sink`: what an earlier generation wrote is not its own.
     """
 
     sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
@@ -146,6 +152,7 @@ def pipeline(
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
             unique_by=unique_by,
+            generation=generation,
         )
 
     return declare

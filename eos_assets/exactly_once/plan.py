@@ -88,7 +88,8 @@ def partition_plan(
         raise EosError(
             f"{pipeline.source.name}/{partition}: the offsets {position} to {found.start - 1} were deleted before they "
             "were read: they are lost.",
-            f"If that is accepted, start a new generation of the pipeline at {found.start}; nothing was written.",
+            f"If that is accepted, declare the next generation ({pipeline.generation + 1}) with a new sink or "
+            f"shared_sink=True: it begins at {found.start}. Nothing was written.",
         )
     if position > found.stable:
         raise EosError(

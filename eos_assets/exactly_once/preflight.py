@@ -88,7 +88,7 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
                     f"{topic} is not the topic that {pipeline.name} began with: it was deleted and created again "
                     f"(id {known} then, {ids[topic]} now).",
                     "A new topic starts at offset 0 again, so going on could double or lose records. Restore the old "
-                    f"topic, or begin anew: delete {names.ledger}, {names.provenance} and the sink, then create them.",
+                    f"topic, or begin anew: declare generation={pipeline.generation + 1} with a new sink.",
                 )
     fresh = [plan.partition for plan in plans if plan.genesis is None]
     check_empty(names.provenance, fresh, connection, "The ledger is empty, but its provenance topic is not")
@@ -106,8 +106,8 @@ def check_empty(topic: str, partitions: list[int], connection: Connection, why: 
         if visible is not None:
             raise EosError(
                 f"{why}: {topic}/{partition} holds a record at offset {visible.offset()}.",
-                "Declare shared_sink=True if others write there too; else the ledger was lost, and going on would "
-                "write everything a second time: restore it, or begin with a new sink.",
+                "Declare shared_sink=True if others write there too, or an earlier generation did; else the ledger was "
+                "lost, and going on would write everything a second time: restore it, or begin with a new sink.",
             )
 
 

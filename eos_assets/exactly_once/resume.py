@@ -47,6 +47,12 @@ def decide(*, ledger: int | None, group: int | None, genesis: int, start: int, e
         end: the plan's end, exclusive.
     """
     position = genesis if ledger is None else ledger
+    if group is not None and ledger is None and group != genesis:
+        return Refused(
+            position,
+            f"the ledger is empty, and the group offset says {group}: the ledger was lost, or the group is not ours. "
+            "Restore the ledger, or delete the group with Kafka's tools to begin anew; nothing was written.",
+        )
     if group is not None and group != position:
         return Refused(
             position,

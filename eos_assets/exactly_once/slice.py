@@ -199,11 +199,8 @@ class Slice:
         self.check_deliveries()
         names = self.job.names
         if genesis:
-            self.write_own(
-                names.ledger,
-                b"genesis",
-                Genesis(names.pipeline, self.partition, self.start, self.job.topic_ids).to_json(),
-            )
+            first = Genesis(names.pipeline, self.partition, self.start, self.job.topic_ids, names.generation)
+            self.write_own(names.ledger, b"genesis", first.to_json())
         for provenance in self.provenance():
             for value in provenance.messages():
                 self.write_own(names.provenance, b"%d" % self.start, value)

@@ -4,7 +4,6 @@ Runs may go on meanwhile. So the ledger is read first, up to its end of this mom
 until it covers what the ledger speaks of. What came later is left to the next proof.
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.proven import Offsets
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import Bounds, bounds, stable_ends
+from eos_assets.kafka.offsets import Bounds, await_stable, bounds, stable_ends
 from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import is_compacted
 
@@ -123,7 +122,7 @@ class Looker:
         self.add_former_sinks(partitions)
         self.read_groups(partitions)
         found = self.await_sinks(partitions)
-        found[self.names.provenance] = self.await_maps()
+        found[self.names.provenance] = await_maps(self.connection, self.names.provenance)
         window = Window(
             partitions,
             found,
@@ -194,21 +193,7 @@ class Looker:
                 for part in row.sinks if isinstance(row, LedgerEntry) else ():
                     place = (part.topic, part.partition)
                     needed[place] = max(needed.get(place, 0), part.last + 1)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            found = {topic: bounds(self.connection, topic) for topic in self.written}
-            covered = all(found[t][p].stable >= end for (t, p), end in needed.items() if t in found)
-            if covered or time.monotonic() > deadline:
-                return found
-            time.sleep(0.1)
-
-    def await_maps(self) -> dict[int, Bounds]:
-        deadline = time.monotonic() + MAP_PATIENCE_SECONDS
-        while True:
-            found = bounds(self.connection, self.names.provenance)
-            if all(there.stable == there.high for there in found.values()) or time.monotonic() > deadline:
-                return found
-            time.sleep(0.05)
+        return await_stable(self.connection, self.written, needed, PATIENCE_SECONDS)
 
     def cut(self, window: Window) -> None:
         """Finds the stretch of each partition that is wholly there."""
@@ -250,6 +235,12 @@ class Looker:
         if first is None:
             return FOR_EVER
         return provenance.load(first.value() or b"").start + 1  # some of that one's maps may be gone
+
+
+def await_maps(connection: Connection, provenance_topic: str) -> dict[int, Bounds]:
+    """The bounds of a provenance topic, once the maps that are there now are stable, or the patience ends."""
+    needed = {(provenance_topic, p): there.high for p, there in bounds(connection, provenance_topic).items()}
+    return await_stable(connection, [provenance_topic], needed, MAP_PATIENCE_SECONDS)[provenance_topic]
 
 
 def stable_group_offset(reader: SourceReader, partition: int) -> Iterator[int | None]:

@@ -1,5 +1,7 @@
 """Where partitions begin and end, asked until the cluster has settled."""
 
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
@@ -34,6 +36,19 @@ def bounds(connection: Connection, topic: str, partitions: list[int] | None = No
 
 def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
     return {p: end for p, (_, end) in ends(connection, topic, partitions, "read_committed").items()}
+
+
+def await_stable(
+    connection: Connection, topics: Iterable[str], needed: dict[tuple[str, int], int], patience: float
+) -> dict[str, dict[int, Bounds]]:
+    """The bounds of these topics, once they are stable up to what is needed, or when the patience ends."""
+    chosen, deadline = list(topics), time.monotonic() + patience
+    while True:
+        found = {topic: bounds(connection, topic) for topic in chosen}
+        covered = all(found[t][p].stable >= end for (t, p), end in needed.items() if t in found)
+        if covered or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def ends(connection: Connection, topic: str, partitions: list[int], isolation: str) -> dict[int, tuple[int, int]]:

@@ -112,6 +112,22 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     assert "outputs" in found.examples[0]
 
 
+def test_the_audit_tables_of_an_earlier_generation_make_way(platform: Platform) -> None:
+    platform.lab.fill(300)
+    platform.lab.run()
+    tables_of(platform).update()
+    lab = platform.lab.with_(generation=2, shared_sink=True)
+    lab.create()
+    tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
+    for records, rows in ((10, 30), (None, 300)):
+        assert lab.run(max_records=records).complete
+        tables.update()
+        assert audit_matches_ledger(tables).holds
+        assert tables.read("audit_deliveries").count() == rows
+    assert len(lab.read()) == 600, "the new generation began at the beginning"
+    assert lab.broken() == set()
+
+
 def tick(platform: Platform, cursor: str | None = None) -> dg.SensorResult:
     sensor = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_new_records")
     context = dg.build_sensor_context(

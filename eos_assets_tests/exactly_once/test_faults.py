@@ -275,6 +275,11 @@ def test_a_source_truncated_beyond_the_position_names_the_lost_range(make_lab: M
     with pytest.raises(EosError, match="offsets 40 to 69 were deleted"):
         lab.run()
     lab.assert_squares(range(40))
+    following = lab.with_(generation=2, shared_sink=True)
+    following.create()
+    assert following.run().complete, "the way out that was said"
+    lab.assert_squares([*range(40), *range(70, 100)])
+    assert following.broken() == set()
 
 
 def test_added_partitions_are_picked_up_once_from_their_start(make_lab: MakeLab) -> None:
