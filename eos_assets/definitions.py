@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from eos_assets.defs.experiment import experiment_definitions
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.registry import find_pipelines
 from eos_assets.resources.kafka import KafkaResource
@@ -10,5 +11,6 @@ from eos_assets.resources.spark import SparkResource
 
 defs = dg.Definitions.merge(
     pipeline_definitions(find_pipelines().values()),
+    experiment_definitions(),
     dg.Definitions(resources={"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()}),
 )

@@ -25,6 +25,7 @@ COMMANDS = {
     "checks": ("checks", "Evaluate all asset checks headless, as CI would."),
     "audit": ("audit", "Bring the audit tables up to date, rebuild them, or ask them."),
     "trace": ("look", "Show where a record came from, or what became of it."),
+    "experiment": ("experiment", "Compare the three deliveries under the same failures."),
     "demo": ("demo", "Run the main job on servers of its own."),
 }
 

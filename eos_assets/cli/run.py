@@ -11,7 +11,7 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.failures import KINDS, Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
@@ -68,6 +68,13 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
     "--max-attempts", type=click.IntRange(1), default=20, show_default=True, help="Spark jobs before giving up."
 )
 @click.option("--failure-probability", type=float, default=0.0, help="Fail transactions on purpose: 0 to 1.")
+@click.option(
+    "--failure-kind",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="How they fail: an error before the commit or right after it, or a killed worker.",
+)
 @click.option("--seed", type=int, default=0, help="Which transactions fail on purpose.")
 def run_command(
     pipeline: str,
@@ -78,6 +85,7 @@ def run_command(
     max_records: int | None,
     max_attempts: int,
     failure_probability: float,
+    failure_kind: str,
     seed: int,
 ) -> None:
     """Bring PIPELINE up to the last stable offset of its source: one transaction per partition and slice.
@@ -91,7 +99,7 @@ def run_command(
         partitions=partitions or None,
         max_records=max_records,
         max_attempts=max_attempts,
-        failures=Failures(probability=failure_probability, seed=seed),
+        failures=Failures(probability=failure_probability, seed=seed, kind=failure_kind),
     )
     connection = Connection.load(settings)
     connection.metadata()

@@ -1,6 +1,7 @@
 """The sink topics of a pipeline as assets, partitioned by Kafka partition: one Spark job for many partitions."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import dagster as dg
@@ -25,6 +26,8 @@ class RunConfig(dg.Config):
     max_records: int | None = None
     max_attempts: int = 20
     failure_probability: float = 0.0
+    #: before_commit, after_commit or kill.
+    failure_kind: str = "before_commit"
     seed: int = 0
     #: The worker of this partition is killed once, in the middle of a transaction.
     kill_partition: int | None = None
@@ -75,7 +78,7 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
             partitions=sorted(int(key) for key in context.partition_keys),
             max_records=config.max_records,
             max_attempts=config.max_attempts,
-            failures=failures(config),
+            failures=told(lambda: failures(config)),
             say=context.log.warning,
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
@@ -92,15 +95,10 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
 
 
 def failures(config: RunConfig) -> Failures:
+    chance = Failures(config.failure_probability, config.seed, kind=config.failure_kind)
     if config.kill_partition is None:
-        return Failures(config.failure_probability, config.seed)
-    return Failures(
-        config.failure_probability,
-        config.seed,
-        failpoint="mid_produce",
-        action="exit",
-        partition=config.kill_partition,
-    )
+        return chance
+    return replace(chance, failpoint="mid_produce", action="exit", partition=config.kill_partition)
 
 
 def told(work: Callable[[], Answer]) -> Answer:

@@ -10,6 +10,8 @@ from eos_assets.errors import EosError
 
 FAILPOINTS = ("before_init", "after_init", "mid_produce", "after_offsets", "before_commit", "after_commit")
 ACTIONS = ("raise", "exit", "stop")
+#: How a transaction fails that fails by chance: an error before its commit, an error right after it, a killed worker.
+KINDS = ("before_commit", "after_commit", "kill")
 
 
 class InjectedFailure(Exception):
@@ -28,6 +30,7 @@ class Failures:
     always: bool = False
     #: A folder in which a stopping process leaves its id, so that whoever injected the stop can wake it.
     pid_folder: str | None = None
+    kind: str = "before_commit"
 
     def __post_init__(self) -> None:
         if not 0 <= self.probability <= 1:
@@ -36,6 +39,8 @@ class Failures:
             raise EosError(f"There is no failpoint {self.failpoint}.", f"Use one of {', '.join(FAILPOINTS)}.")
         if self.action not in ACTIONS:
             raise EosError(f"There is no action {self.action}.", f"Use one of {', '.join(ACTIONS)}.")
+        if self.kind not in KINDS:
+            raise EosError(f"There is no kind of failure {self.kind}.", f"Use one of {', '.join(KINDS)}.")
 
     def reach(self, failpoint: str, partition: int, run_attempt: int, task_attempt: int) -> None:
         """Called by the writer at each step; does what was asked for at this one."""
@@ -52,11 +57,21 @@ class Failures:
             return
         raise InjectedFailure(f"failpoint {failpoint} in partition {partition}")
 
-    def fail_transaction(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
-        """Fails this transaction with the given probability: a pure function of seed, place and attempts."""
-        if self.probability <= 0:
-            return
+    def strikes(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> bool:
+        """Whether this transaction is one that fails: a pure function of seed, place and attempts."""
         place = f"{self.seed}/{partition}/{start}/{run_attempt}/{task_attempt}".encode()
         drawn = int.from_bytes(hashlib.blake2b(place, digest_size=8).digest()) / 2**64
-        if drawn < self.probability:
-            raise InjectedFailure(f"injected into partition {partition} at offset {start}")
+        return drawn < self.probability
+
+    def fail_transaction(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
+        """Called just before the commit: fails this transaction with the given probability."""
+        if self.kind == "after_commit" or not self.strikes(partition, start, run_attempt, task_attempt):
+            return
+        if self.kind == "kill":
+            os._exit(137)
+        raise InjectedFailure(f"injected into partition {partition} at offset {start}")
+
+    def fail_committed(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
+        """Called when the commit has returned: its attempt fails although everything is done."""
+        if self.kind == "after_commit" and self.strikes(partition, start, run_attempt, task_attempt):
+            raise InjectedFailure(f"injected behind the commit of partition {partition} at offset {start}")

@@ -68,8 +68,8 @@ class Transaction:
             end=self.planned.end,
         )
 
-    def begin(self) -> None:
-        """The first part of step 5, at the first record to write and not before."""
+    def begin(self, upto: int | None = None) -> None:
+        """The first part of step 5, at the first record to write and not before. `upto` is for the weaker modes."""
         if not self.began_at:
             self.producer.begin_transaction()
             self.began_at = time.monotonic()
@@ -87,9 +87,11 @@ class Transaction:
             )
             written.flush()
             self.reach("before_commit")
-            self.job.failures.fail_transaction(partition, written.start, self.job.run_attempt, self.task_attempt)
+            at = (partition, written.start, self.job.run_attempt, self.task_attempt)
+            self.job.failures.fail_transaction(*at)
             step(lambda: self.producer.commit_transaction(self.patience), "commit_transaction", self.patience)
         self.reach("after_commit")
+        self.job.failures.fail_committed(*at)
         # Step 6.
         proven = self.reader.group_offset(partition)
         if proven is None or proven < next_offset:

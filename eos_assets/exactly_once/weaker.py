@@ -21,6 +21,8 @@ class Untransacted:
         self.task_attempt = task_attempt
         self.opened = False
         self.begun = False
+        #: The source offset that is committed so far: at most once, it is ahead of what is produced.
+        self.committed = planned.start
 
     def open(self) -> Decision:
         self.reach("before_init")
@@ -30,21 +32,23 @@ class Untransacted:
         group = self.reader.group_offset(self.planned.partition)
         genesis = self.job.geneses.get(self.planned.partition, self.planned.start)
         decision = decide(ledger=group, group=group, genesis=genesis, start=self.planned.start, end=self.planned.end)
-        if self.job.mode is Mode.AT_MOST_ONCE and isinstance(decision, GoOn):
-            self.commit_offset(self.planned.end)  # before anything is produced: a crash from here on loses records
+        if isinstance(decision, GoOn):
+            self.committed = self.start = decision.position
         return decision
 
-    def begin(self) -> None:
-        """What is produced from here on is visible at once. At most once, the offsets are committed by now."""
-        if self.job.mode is Mode.AT_MOST_ONCE and not self.begun:
-            self.reach("before_commit")
-            self.fail()
+    def begin(self, upto: int | None = None) -> None:
+        """What is produced from here on is visible at once. At most once, its offsets are committed before it."""
+        if self.job.mode is Mode.AT_MOST_ONCE:
+            if upto is not None and upto > self.committed:
+                self.commit_offset(upto)  # before anything is produced: a crash from here on loses these records
+            if not self.begun:
+                self.reach("before_commit")
+                self.job.failures.fail_transaction(*self.place())
         self.begun = True
 
-    def fail(self) -> None:
-        self.job.failures.fail_transaction(
-            self.planned.partition, self.planned.start, self.job.run_attempt, self.task_attempt
-        )
+    def place(self) -> tuple[int, int, int, int]:
+        """What decides whether a failure strikes: the same as in a transaction."""
+        return self.planned.partition, self.start, self.job.run_attempt, self.task_attempt
 
     def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
         entry = written.close(next_offset, self.task_attempt, genesis=False)
@@ -52,14 +56,17 @@ class Untransacted:
         if self.job.mode is Mode.AT_LEAST_ONCE:
             self.reach("after_offsets")
             self.reach("before_commit")
-            self.fail()
-            self.commit_offset(next_offset)  # after everything is produced: a crash before it doubles records
+            self.job.failures.fail_transaction(*self.place())
+        if next_offset > self.committed:  # after everything is produced: a crash before it doubles records
+            self.commit_offset(next_offset)
         self.reach("after_commit")
+        self.job.failures.fail_committed(*self.place())
         return entry
 
     def commit_offset(self, offset: int) -> None:
         at = TopicPartition(self.job.names.source, self.planned.partition, offset)
         self.reader.consumer.commit(offsets=[at], asynchronous=False)
+        self.committed = offset
 
     def abandon(self, failure: BaseException) -> None:
         """What waits in the queue is thrown away; what was sent stays: nothing can take it back."""

@@ -156,15 +156,13 @@ class PartitionWriter:
         return self.slice.records_in > 0 and int(offsets[-1]) >= self.slice.next  # all that was written is complete
 
     def slice_write(self, rows: pa.RecordBatch) -> None:
-        self.transaction.begin()
+        self.transaction.begin(int(rows["o_offset"][-1].as_py()) + 1)
         self.slice.write(rows, self.reader)
         self.reached = int(rows["o_ordinal"][-1].as_py())
         self.transaction.reach("mid_produce")
 
     def full(self) -> bool:
         """Whether the slice holds enough, together with the origin that is held back."""
-        if self.job.mode is Mode.AT_MOST_ONCE:
-            return False  # its offsets are committed for the whole range before anything is produced
         held = 1 if self.held is not None else 0
         return self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
 

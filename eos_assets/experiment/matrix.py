@@ -1,0 +1,104 @@
+"""What to compare in, every cell of the matrix measured in one run out."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import KINDS, Failures
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.experiment.cell import Bench, Cell, Result
+from eos_assets.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: From the weakest to the strongest.
+MODES = (Mode.AT_MOST_ONCE, Mode.AT_LEAST_ONCE, Mode.EXACTLY_ONCE)
+PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
+#: With this seed failures strike the first transaction of a partition at each of these probabilities above 0.
+SEED = 0
+
+#: Called with the number of cells that are done, and the one that is next.
+Progress = Callable[[int, Cell], None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is compared. Every combination is one cell."""
+
+    modes: tuple[Mode, ...] = MODES
+    probabilities: tuple[float, ...] = PROBABILITIES
+    kinds: tuple[str, ...] = KINDS
+    records: int = 3000
+    partitions: int = 3
+    seed: int = SEED
+    #: Spark jobs for each partition of a cell before it gives up.
+    max_attempts: int = 40
+
+    def __post_init__(self) -> None:
+        for what in ("modes", "probabilities", "kinds"):
+            chosen = getattr(self, what)
+            if not chosen or len(set(chosen)) < len(chosen):
+                raise EosError(
+                    f"The experiment needs {what}, each of them once, not {', '.join(map(str, chosen)) or 'none'}.",
+                    "Leave the option out to compare all of them.",
+                )
+        for probability in self.probabilities:
+            Failures(probability)
+        for kind in self.kinds:
+            Failures(kind=kind)
+        if self.partitions < 1 or self.records < self.partitions or self.max_attempts < 1:
+            raise EosError(
+                f"An experiment with {self.records} records, {self.partitions} partitions and {self.max_attempts} "
+                "attempts has nothing to do.",
+                "Give at least one partition, a record for each and one attempt.",
+            )
+
+    def cells(self) -> Iterator[Cell]:
+        """The modes side by side, so that whatever else the machine does meets all of them alike."""
+        for kind in self.kinds:
+            for probability in self.probabilities:
+                for mode in self.modes:
+                    yield Cell(mode, kind, probability)
+
+
+#: The same comparison in under a minute.
+QUICK = Matrix(probabilities=(0.0, 0.5, 1.0), records=400, partitions=2)
+
+
+@dataclass
+class Experiment:
+    """What was compared, and what came out."""
+
+    matrix: Matrix
+    id: str
+    results: list[Result] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def relative(self, result: Result) -> float | None:
+        """The time of a cell relative to at-least-once under the same failures; None if there is no such cell."""
+        cell = replace(result.cell, mode=Mode.AT_LEAST_ONCE)
+        for other in self.results:
+            if other.cell == cell and other.seconds:
+                return result.seconds / other.seconds
+        return None
+
+
+def run_experiment(
+    matrix: Matrix, spark: "SparkSession", connection: Connection, progress: Progress = lambda done, cell: None
+) -> Experiment:
+    """Measures one cell after the other, each on topics of its own that are deleted afterwards."""
+    begun = time.monotonic()
+    experiment = Experiment(matrix, uuid.uuid4().hex[:8])
+    bench = Bench(spark, connection, experiment.id, matrix.records, matrix.partitions, matrix.seed, matrix.max_attempts)
+    cells = list(matrix.cells())
+    bench.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
+    for done, cell in enumerate(cells):
+        progress(done, cell)
+        experiment.results.append(bench.measure(cell, done + 1))
+    progress(len(cells), cells[-1])
+    experiment.seconds = time.monotonic() - begun
+    return experiment

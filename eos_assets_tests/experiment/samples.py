@@ -1,0 +1,38 @@
+"""Results as an experiment would give them, for the parts that only look at results."""
+
+from dataclasses import replace
+from typing import Any
+
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.experiment.account import Account
+from eos_assets.experiment.cell import Cell, Result
+from eos_assets.experiment.matrix import Experiment, Matrix
+
+CLEAN = Account(100, 100, duplicates=0, lost=0, undelivered=0, wrong=0, out_of_order=0, aborted=0)
+
+
+def result(mode: Mode, kind: str = "before_commit", probability: float = 0.5, **found: Any) -> Result:
+    """One cell in which a failure struck; what was found in the sink is said by name."""
+    complete = found.pop("complete", True)
+    retries = found.pop("retries", 3 if probability else 0)
+    account = replace(CLEAN, **found)
+    return Result(Cell(mode, kind, probability), account, complete, 1, retries, 2.0, failures_due=probability > 0)
+
+
+def typical(cell: Cell) -> Result:
+    """What each delivery does to 100 records."""
+    about = (cell.mode, cell.kind, cell.probability)
+    if not cell.harmful:
+        return result(*about)
+    if cell.mode is Mode.AT_MOST_ONCE:
+        return result(*about, lost=50, visible=50)
+    if cell.mode is Mode.AT_LEAST_ONCE:
+        return result(*about, duplicates=120, visible=220, out_of_order=4)
+    if cell.hopeless:
+        return result(*about, complete=False, visible=0, undelivered=100, aborted=240)
+    return result(*about, aborted=120)
+
+
+def typical_experiment() -> Experiment:
+    matrix = Matrix(records=100)
+    return Experiment(matrix, "sample", [typical(cell) for cell in matrix.cells()], 12.0)
