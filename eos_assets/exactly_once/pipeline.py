@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
@@ -37,6 +38,7 @@ class Pipeline:
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
     unique_by: str = "key"
+    facts: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
@@ -97,6 +99,7 @@ def pipeline(
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
     unique_by: str = "key",
+    facts: tuple[Fact, ...] = (),
 ) -> Callable[[Transform], Pipeline]:
     """Declares a pipeline around a transform.
 
@@ -114,6 +117,7 @@ def pipeline(
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+        facts: what else it is to be checked for, beside the invariants.
     """
 
     def declare(transform: Transform) -> Pipeline:
@@ -133,6 +137,7 @@ def pipeline(
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
             unique_by=unique_by,
+            facts=facts,
         )
 
     return declare
