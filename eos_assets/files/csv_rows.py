@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from eos_assets.files.broken import BadRow, BrokenFile, shown
-from eos_assets.files.rows import BATCH, COLUMNS, REQUIRED, Rows, lines_of, rows_of, too_long, wrong_encoding
+from eos_assets.files.rows import (
+    BATCH,
+    BATCH_BYTES,
+    COLUMNS,
+    REQUIRED,
+    Rows,
+    lines_of,
+    rows_of,
+    too_long,
+    wrong_encoding,
+)
 
 BOM = b"\xef\xbb\xbf"
 
@@ -18,10 +28,12 @@ class CsvReader:
         self.limit = limit
         self.line = 0
         self.row = 0
+        self.size = 0
 
     def text(self) -> Iterator[str]:
         for line in lines_of(self.stream, self.limit):
             self.line += 1
+            self.size += len(line)
             if len(line) > self.limit:
                 raise too_long(self.row + 1, self.limit, self.line)
             yield (line.removeprefix(BOM) if self.line == 1 else line).decode()
@@ -55,9 +67,9 @@ class CsvReader:
             self.row += 1
             chunk.append(fields)
             lines.append(start)
-            if len(chunk) == BATCH:
+            if len(chunk) == BATCH or self.size > BATCH_BYTES:
                 yield self.columns(header, chunk, lines)
-                chunk, lines = [], []
+                chunk, lines, self.size = [], [], 0
         if chunk:
             yield self.columns(header, chunk, lines)
         if wrong is not None:

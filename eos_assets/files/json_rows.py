@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from eos_assets.files.broken import BadRow, BrokenFile, shown
-from eos_assets.files.rows import BATCH, COLUMNS, Rows, lines_of, rows_of, too_long, wrong_encoding
+from eos_assets.files.rows import BATCH, BATCH_BYTES, COLUMNS, Rows, lines_of, rows_of, too_long, wrong_encoding
 
 CHUNK = 1 << 18
 SPACE = " \t\r\n"
@@ -28,24 +28,26 @@ class Chunk:
         self.row = 0
         self.objects: list[dict[str, Any]] = []
         self.lines: list[int] = []
+        self.size = 0
 
-    def add(self, found: object, line: int | None) -> None:
+    def add(self, found: object, size: int, line: int | None = None) -> None:
         if not isinstance(found, dict):
             raise BadRow(self.row + 1, f"{shown(json.dumps(found))} is no JSON object", line)
         self.row += 1
+        self.size += size
         self.objects.append(found)
         if line is not None:
             self.lines.append(line)
 
     @property
     def full(self) -> bool:
-        return len(self.objects) == BATCH
+        return len(self.objects) == BATCH or self.size > BATCH_BYTES
 
     def take(self) -> Iterator[Rows]:
         if self.objects:
             values = {name: [found.get(name) for found in self.objects] for name in COLUMNS}
             first, lines = self.row - len(self.objects) + 1, self.lines or None
-            self.objects, self.lines = [], []
+            self.objects, self.lines, self.size = [], [], 0
             yield rows_of(values, first, lines)
 
 
@@ -59,7 +61,7 @@ def json_lines(stream: BinaryIO, limit: int) -> Iterator[Rows]:
             if len(line) > limit:
                 raise too_long(chunk.row + 1, limit, number)
             if not line.isspace():
-                chunk.add(decoded(line, chunk.row + 1, number), number)
+                chunk.add(decoded(line, chunk.row + 1, number), len(line), number)
             if chunk.full:
                 yield from chunk.take()
     except BadRow:
@@ -110,7 +112,7 @@ class JsonArray:
             self.at += 1
             closed = self.next_sign() == "]"
             while not closed:
-                self.chunk.add(self.element(), None)
+                self.chunk.add(*self.element())
                 if self.chunk.full:
                     yield from self.chunk.take()
                 sign = self.next_sign()
@@ -136,12 +138,13 @@ class JsonArray:
             if not self.more():
                 return ""
 
-    def element(self) -> object:
+    def element(self) -> tuple[object, int]:
+        """The next element and its size."""
         if self.next_sign() == "":
             raise self.stuck("")
         while True:
             try:
-                found, self.at = DECODER.raw_decode(self.text, self.at)
+                found, end = DECODER.raw_decode(self.text, self.at)
             except (ValueError, RecursionError) as failure:
                 if not self.may_go_on(failure):
                     raise BadRow(self.chunk.row + 1, f"no JSON: {why(failure)}") from None
@@ -150,7 +153,8 @@ class JsonArray:
                 if not self.more(double=True):
                     raise self.stuck(f"no JSON: {why(failure)}") from None
             else:
-                return found
+                size, self.at = end - self.at, end
+                return found, size
 
     def may_go_on(self, failure: Exception) -> bool:
         """Whether it may be right with what follows: a string without an end, or an end within a word."""

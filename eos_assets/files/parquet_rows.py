@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eos_assets.files.broken import BrokenFile
+from eos_assets.files.broken import BadRow, BrokenFile
 from eos_assets.files.limits import Meter
-from eos_assets.files.rows import BATCH, COLUMNS, REQUIRED, Rows
+from eos_assets.files.rows import BATCH, BATCH_BYTES, COLUMNS, REQUIRED, Rows
 
 PAGE_BUFFER = 1 << 20
 
@@ -26,7 +26,9 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
     unpacked = sum(source.metadata.row_group(n).total_byte_size for n in range(source.metadata.num_row_groups))
     meter.judge(unpacked, size)
     row = 1
-    batches = source.iter_batches(BATCH, columns=[c for c in COLUMNS if c in schema.names], use_threads=False)
+    average = unpacked // max(1, source.metadata.num_rows) + 1
+    size_of_batch = max(1, min(BATCH, BATCH_BYTES // average))
+    batches = source.iter_batches(size_of_batch, columns=[c for c in COLUMNS if c in schema.names], use_threads=False)
     while True:
         try:
             batch = next(batches, None)
@@ -35,10 +37,24 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
         if batch is None:
             return
         meter.remaining()
-        rows = Rows({}, row)
-        rows.columns.update({name: column(batch, name, rows, meter) for name in COLUMNS})
-        yield rows
+        step = max(1, BATCH_BYTES // longest(batch, row, meter.limits.max_row_bytes))
+        for low in range(0, batch.num_rows, step):
+            part, rows = batch.slice(low, step), Rows({}, row + low)
+            rows.columns.update({name: column(part, name, rows) for name in COLUMNS})
+            yield rows
         row += batch.num_rows
+
+
+def longest(batch: pa.RecordBatch, row: int, limit: int) -> int:
+    """The size that a row of this batch has at most, before any value is repeated in memory."""
+    total = 1
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(values.type):
+            size = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+            if size > limit:
+                raise BadRow(row, f"{name} here or in the rows below is longer than {limit} bytes")
+            total += size
+    return total
 
 
 def check_columns(schema: pa.Schema) -> None:
@@ -62,14 +78,11 @@ def readable(name: str, kind: pa.DataType) -> bool:
     return bool(t.is_integer(kind) or (name == "amount" and t.is_decimal(kind)))
 
 
-def column(batch: pa.RecordBatch, name: str, rows: Rows, meter: Meter) -> pa.StringArray:
+def column(batch: pa.RecordBatch, name: str, rows: Rows) -> pa.StringArray:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, pa.string())
     values = batch[name]
     if pa.types.is_dictionary(values.type):
-        longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
-        if longest > meter.limits.max_row_bytes:
-            raise rows.bad(0, f"{name} here or below is longer than {meter.limits.max_row_bytes} bytes")
         values = values.dictionary_decode()
     if pa.types.is_timestamp(values.type) or pa.types.is_date32(values.type):
         return instants(values, rows)

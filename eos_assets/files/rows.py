@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from eos_assets.files.broken import BadRow, shown
 
-#: Rows of one batch.
+#: A batch holds so many rows, or fewer that are large.
 BATCH = 10_000
+BATCH_BYTES = 4 << 20
 #: What a row must have, and what it may have; other columns are left out.
 REQUIRED = ("transaction_id", "account", "amount", "currency", "booked_at")
 OPTIONAL = ("text",)
