@@ -18,7 +18,7 @@ LOOKS = {
     "amount": (r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,10})?$", "is no decimal number such as -12.34"),
     "currency": (r"^[A-Z]{3}$", "is no currency code of three capital letters"),
 }
-INSTANT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
+INSTANT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?Z$"
 TO_ESCAPE = r'["\\\x00-\x1f]'
 
 
@@ -76,7 +76,8 @@ def instant(text: str | None) -> str | None:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return moment.isoformat().replace("+00:00", "Z")
+    fraction = f".{moment.microsecond:06d}".rstrip("0.")
+    return f"{moment.isoformat()[:19]}{fraction}Z"
 
 
 def escaped(values: pa.StringArray) -> pa.StringArray:

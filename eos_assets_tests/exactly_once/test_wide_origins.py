@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from eos_assets.exactly_once.arrivals import Arrivals
 from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.judges import NAMED, RECORD, Case, Scope, SourceJudge
 from eos_assets_tests.exactly_once.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"
@@ -95,3 +96,30 @@ def test_who_waits_for_pieces_is_told_and_hears_of_failures() -> None:
         take_in()
     assert [arrived for arrived in seen if arrived is not None] == [piece, piece]
     assert None in seen
+
+
+def map_rows(sequences: list[int], tag: int = NAMED) -> pa.RecordBatch:
+    """Rows of source record 0/7, as a proof sees them."""
+    rows = [
+        {"source_partition": 0, "source_offset": 7, "tag": tag, "sequence": n, "start": 0, "sink_offset": n}
+        for n in sequences
+    ]
+    return pa.RecordBatch.from_pylist(rows)
+
+
+def test_a_proof_holds_no_more_of_a_wide_origin_than_of_any_other_and_sees_what_is_twice() -> None:
+    judge = SourceJudge(Case({0: Scope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
+    batches = [map_rows([-1], RECORD), *(map_rows(list(range(n, n + 1000))) for n in range(0, 100_000, 1000))]
+    held: list[int] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for batch in [*batches, map_rows([99_999, 100_000])]:
+            yield batch
+            held.append(judge.held.num_rows if judge.held is not None else 0)
+
+    (found,) = judge.judge(watched())
+    tallies = {row["kind"]: row["n"] for row in found.to_pylist()}
+    assert tallies["no_duplicates"] == 1, "over the border of two batches"
+    assert tallies["source_records"] == 1
+    assert "none_missing" not in tallies
+    assert max(held) < 300
