@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eos_assets.errors import EosError
+from eos_assets.files.access import Access
 
 PREFIX = "EOS_"
 
@@ -21,6 +22,13 @@ MEANINGS = {
     "EOS_DAGSTER_PORT": "port of the Dagster webserver that `eos up` starts; default: 3000",
     "EOS_KAFKA_PORT": "first port of the brokers that `eos up` starts; each broker takes two; default: 9092",
     "EOS_SPARK_CONNECT_PORT": "port of the Spark Connect server that `eos up` starts; default: 15002",
+    "EOS_FILES_ROOT": "folder below which `file:` references may lead; default: none, so no file: is followed",
+    "EOS_FILES_HOSTS": "hosts that http(s) references may name: host, host:port, host:*, or networks; default: none",
+    "EOS_FILES_STORES": "beginnings of other addresses to fetch through fsspec, such as s3://bucket/in/; default: none",
+    "EOS_FILES_MAX_BYTES": "the largest file that is fetched; default: 4 GiB",
+    "EOS_FILES_MAX_UNPACKED_BYTES": "the largest file after unpacking; default: 16 GiB",
+    "EOS_FILES_MAX_RATIO": "how many times larger a file may become by unpacking; default: 200",
+    "EOS_FILES_MAX_SECONDS": "how long fetching and reading one file may take; default: 600",
     "EOS_STACK": "set by `eos up` in the servers it starts, so that `eos down` finds exactly them",
 }
 
@@ -38,6 +46,7 @@ class Settings:
     dagster_port: int
     kafka_port: int
     spark_connect_port: int
+    files: Access
 
     @staticmethod
     def load(environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -54,6 +63,7 @@ class Settings:
             dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
             spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
+            files=Access.load(environ),
         )
 
 

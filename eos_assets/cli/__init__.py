@@ -18,6 +18,7 @@ COMMANDS = {
     "settings": ("doctor", "List every setting with its meaning."),
     "topics": ("topics", "Create and compare the declared topics."),
     "fill": ("fill", "Write integers into a topic, each exactly once."),
+    "files": ("files", "Generate files of transactions, and announce files."),
     "preview": ("look", "Show records and what a pipeline makes of them."),
     "plan": ("run", "Show what a run would write."),
     "run": ("run", "Run a pipeline, exactly once."),

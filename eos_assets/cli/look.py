@@ -10,7 +10,7 @@ from eos_assets.cli.options import pipeline_options
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.preview import preview
+from eos_assets.exactly_once.preview import RESULTS, preview
 from eos_assets.exactly_once.trace import Link, origin_of, outcome_of
 from eos_assets.kafka.connection import Connection
 from eos_assets.registry import find_pipelines
@@ -33,7 +33,9 @@ def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None
     table = Table("source", "key", "value", "result", title=f"preview of {chosen.name}; nothing was written")
     for found in preview(chosen, SparkResource().spark_session, connection, count):
         at = f"{found.source.origin.partition}/{found.source.origin.offset}"
-        result = "\n".join(told(row.asDict()) for row in found.results) or "(no row)"
+        lines = [told(row.asDict()) for row in found.results[: RESULTS - 1]]
+        lines += ["…"] * (len(found.results) == RESULTS)
+        result = "\n".join(lines) or "(no row)"
         table.add_row(at, text(found.source.key), text(found.source.value), result)
     console().print(table)
 

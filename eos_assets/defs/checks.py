@@ -9,6 +9,7 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.defs.audit_tables import table_key
 from eos_assets.defs.transactional_topic import sink_keys, told
+from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
@@ -72,6 +73,22 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     def check(kafka: KafkaResource, spark: SparkResource, lake: LakeResource) -> dg.AssetCheckResult:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
         finding = told(lambda: audit_matches_ledger(tables))
+        return dg.AssetCheckResult(
+            passed=finding.holds,
+            severity=severity(finding),
+            description=finding.detail,
+            metadata={"counter_examples": examples(finding)},
+        )
+
+    return check
+
+
+def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
+    """A check that the pipeline brings along."""
+
+    @dg.asset_check(asset=sink_keys(pipeline)[0], name=fact.name, description=fact.says)
+    def check(kafka: KafkaResource) -> dg.AssetCheckResult:
+        finding = told(lambda: fact.look(pipeline, kafka.connection()))
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),

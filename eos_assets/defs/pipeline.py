@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import dagster as dg
 
 from eos_assets.defs.audit_tables import audit_tables
-from eos_assets.defs.checks import audit_check, invariant_checks
+from eos_assets.defs.checks import audit_check, fact_check, invariant_checks
 from eos_assets.defs.jobs import checks_job, fill_source, run_job
 from eos_assets.defs.sensors import failed_checks, new_records
 from eos_assets.defs.source_topic import source_topic
@@ -30,6 +30,7 @@ def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
 def one_pipeline(pipeline: Pipeline) -> dg.Definitions:
     assets = [transactional_topic(pipeline), audit_tables(pipeline)]
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
+    checks += [fact_check(pipeline, fact) for fact in pipeline.facts]
     run, prove = run_job(pipeline, assets), checks_job(pipeline, checks)
     return dg.Definitions(
         assets=assets,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
@@ -38,6 +39,7 @@ class Pipeline:
     durability: Literal["dev", "production"] = "dev"
     unique_by: str = "key"
     generation: int = 1
+    facts: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
@@ -112,6 +114,7 @@ def pipeline(
     durability: Literal["dev", "production"] = "dev",
     unique_by: str = "key",
     generation: int = 1,
+    facts: tuple[Fact, ...] = (),
 ) -> Callable[[Transform], Pipeline]:
     """Declares a pipeline around a transform.
 
@@ -131,6 +134,7 @@ def pipeline(
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
         generation: a higher number begins anew, with a ledger of its own, at the first record that the source still
             has. It needs a new sink, or `shared_sink`: what an earlier generation wrote is not its own.
+        facts: what else it is to be checked for, beside the invariants.
     """
 
     sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
@@ -153,6 +157,7 @@ def pipeline(
             durability=durability,
             unique_by=unique_by,
             generation=generation,
+            facts=facts,
         )
 
     return declare

@@ -1,7 +1,10 @@
 """A few source records and what the transform makes of them, side by side. Writes nothing."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -14,9 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
+#: So many results of one record are fetched, one more than is worth showing; a file may give a million.
+RESULTS = 21
+
+
 @dataclass(frozen=True)
 class Preview:
-    """One source record and its results."""
+    """One source record and its first results."""
 
     source: "Row"
     results: list["Row"]
@@ -49,8 +56,20 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     inputs = source.orderBy("origin.offset", "origin.partition").limit(count).collect()
     chosen = {(row.origin.partition, row.origin.offset) for row in inputs}
     by_origin: dict[tuple[int, int], list[Row]] = {}
-    for row in result.collect():
+    for row in result.mapInArrow(heads, result.schema).collect():
         at = (row.origin.partition, row.origin.offset)
         if at in chosen:
             by_origin.setdefault(at, []).append(row)
     return [Preview(row, by_origin.get((row.origin.partition, row.origin.offset), [])) for row in inputs]
+
+
+def heads(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first rows of each origin."""
+    before, count = None, 0
+    for batch in batches:
+        kept = []
+        for index, origin in enumerate(batch["origin"].field("offset").to_pylist()):
+            before, count = origin, count + 1 if origin == before else 1
+            if count <= RESULTS:
+                kept.append(index)
+        yield batch.take(pa.array(kept, pa.int64()))

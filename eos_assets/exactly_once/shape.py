@@ -19,6 +19,7 @@ COLUMNS = {
     "sequence": ({"int", "bigint", "smallint", "tinyint"}, "bigint"),
     "error": ({"string"}, "string"),
     "skip": ({"boolean"}, "boolean"),
+    "content_digest": ({"string"}, "string"),
 }
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
 
@@ -75,7 +76,7 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
         guarded("value", swift=swift),
         digest(with_headers="headers" in present).alias("digest"),
     ]
-    for name in ("headers", "topic", "partition", "sequence", "error", "skip"):
+    for name in ("headers", "topic", "partition", "sequence", "error", "skip", "content_digest"):
         if name in present:
             columns.append(f.col(name).cast(COLUMNS[name][1]).alias(name))
     if "timestamp" in present:

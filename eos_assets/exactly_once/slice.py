@@ -34,16 +34,19 @@ class Target:
     digest: int = 0
     count: int = 0
     source_offsets: list[Integers] = field(default_factory=list)
-    sequences: list[Integers] = field(default_factory=list)
+    sequences: list[npt.NDArray[np.int32]] = field(default_factory=list)
 
     def note(self, source_offsets: Integers, sequences: Integers) -> None:
+        if source_offsets[0] == source_offsets[-1]:  # of one origin, perhaps a very wide one: one number will do
+            source_offsets = np.broadcast_to(source_offsets[:1].copy(), source_offsets.shape)
         self.source_offsets.append(source_offsets)
-        self.sequences.append(sequences)
+        self.sequences.append(sequences.astype(np.int32))
         self.count += len(source_offsets)
 
 
 class Slice:
-    """What one transaction holds so far. Memory grows with its records, by 16 bytes each, and ends with it."""
+    """What one transaction holds so far. Memory grows with its records, by 12 bytes each, and ends with it; by 4 bytes
+    for the outputs of a very wide origin."""
 
     def __init__(self, job: Job, partition: int, start: int, producer: Producer) -> None:
         self.job = job
@@ -60,6 +63,8 @@ class Slice:
         self.dropped: int | None = 0
         self.targets: dict[tuple[str, int], Target] = {}
         self.skipped: list[Integers] = []
+        #: Source offset → digest of what the transform fetched for that record.
+        self.files: dict[str, str] = {}
         self._last_origin = -1
         self._next_sequence = 0
 
@@ -67,6 +72,8 @@ class Slice:
         """Produces the outputs and dead letters of these rows, in their order, and notes the skips."""
         offsets = rows["o_offset"].to_numpy()
         sequences = self.number(rows, offsets)
+        if "content_digest" in rows.schema.names and rows["content_digest"].null_count < rows.num_rows:
+            self.note_files(rows["content_digest"], offsets)
         outputs = np.ones(len(offsets), bool)
         if "skip" in rows.schema.names:
             skips = pc.fill_null(rows["skip"], False).to_numpy(zero_copy_only=False)
@@ -80,6 +87,13 @@ class Slice:
             rows, offsets, sequences = rows.filter(pa.array(outputs)), offsets[outputs], sequences[outputs]
         if len(offsets):
             self.write_outputs(rows, offsets, sequences)
+
+    def note_files(self, digests: pa.StringArray, offsets: Integers) -> None:
+        """At most one digest for each origin: two would say that the transform does not know what it fetched."""
+        told = digests.is_valid().to_numpy(zero_copy_only=False)
+        for offset, digest in zip(offsets[told].tolist(), digests.drop_null().to_pylist(), strict=True):
+            if self.files.setdefault(str(offset), digest) != digest:
+                raise Hopeless(f"the transform gave source offset {offset} of partition {self.partition} two digests")
 
     def number(self, rows: pa.RecordBatch, offsets: Integers) -> Integers:
         """The sequence of each row among the rows of its origin: given by the transform, else the order of arrival."""
@@ -238,7 +252,7 @@ class Slice:
                 target.partition,
                 np.concatenate([np.arange(r.start, r.stop) for r in self.producer.delivered[place]]),
                 np.concatenate(target.source_offsets),
-                np.concatenate(target.sequences),
+                np.concatenate(target.sequences).astype(np.int64),
             )
         skipped = np.unique(np.concatenate(self.skipped)) if self.skipped else np.zeros(0, np.int64)
         if len(skipped):
@@ -274,6 +288,7 @@ class Slice:
             ended_ms=int(time.time() * 1000),
             mode=str(self.job.mode),
             bytes_out=self.bytes_out,
+            files=self.files,
         )
 
 

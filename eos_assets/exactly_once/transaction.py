@@ -113,7 +113,11 @@ class Transaction:
     def timed_out(self) -> bool:
         """Whether the broker may have aborted us for being slow: the error is the same as for being fenced, only
         the clock tells them apart."""
-        return bool(self.began_at) and time.monotonic() - self.began_at > self.patience
+        return self.open_for() > self.patience
+
+    def open_for(self) -> float:
+        """Seconds since it began; 0 before."""
+        return time.monotonic() - self.began_at if self.began_at else 0.0
 
     def reach(self, failpoint: str) -> None:
         self.job.failures.reach(failpoint, self.planned.partition, self.job.run_attempt, self.task_attempt)

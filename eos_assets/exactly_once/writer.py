@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
+from eos_assets.exactly_once.arrivals import Arrivals
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -17,12 +18,15 @@ from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.spares import Spares
+from eos_assets.exactly_once.spill import Spill
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
 
-#: Rows of one origin that may be held back until the next origin shows that it is complete.
+#: Rows of one origin that are held back in memory until the next origin shows that it is complete; more go to disk.
 HELD_ROWS = 50_000
+#: So many digests of fetched files make a ledger entry of about 100 KB.
+FILES = 1_000
 
 
 class PartitionWriter:
@@ -42,8 +46,9 @@ class PartitionWriter:
         #: The ordinals of the last record before the slice, None if the task did not see it, and of the last in it.
         self.before: int | None = None
         self.reached = -1
-        self.longest_wait = 0.0
         self.held: pa.RecordBatch | None = None
+        self.wide: Spill | None = None
+        self.arrivals: Arrivals | None = None
 
     def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
         """Everything that a retry could heal is raised; everything else is an outcome."""
@@ -56,9 +61,11 @@ class PartitionWriter:
                     f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer "
                     f"than {timeout} ms (transaction_timeout_ms); nothing of it is visible, and it is tried again"
                 ) from fenced
+            self.drain()
             return self.outcome("fenced", f"a newer attempt took over ({fenced})")
         except Hopeless as hopeless:
             self.transaction.abandon(hopeless)
+            self.drain()
             return self.outcome("failed", str(hopeless))
         except KafkaException as failure:
             meaning = verdict(failure.args[0], f"partition {self.planned.partition}")
@@ -68,6 +75,8 @@ class PartitionWriter:
             self.transaction.abandon(failure)
             raise
         finally:
+            if self.wide is not None:
+                self.wide.close()
             self.transaction.close()
             self.spares.close()
             self.reader.close()
@@ -80,24 +89,30 @@ class PartitionWriter:
             self.position = decision.position
             return self.outcome(kind, getattr(decision, "reason", ""))
         self.before = -1 if self.position == self.planned.start else None
-        waiting_since = time.monotonic()
-        whole = False  # whether a cut here would tear no origin
-        for piece in cut(pieces, self.job.slice_records):
-            self.longest_wait = max(self.longest_wait, time.monotonic() - waiting_since)
-            fresh = self.fresh(piece)
-            if fresh.num_rows:
-                if whole and self.full():  # only now, when there is more: else the last slice might hold one record
-                    self.next_slice()
-                whole = self.produce(fresh)
-                if whole and self.late():
-                    self.next_slice()
-                    whole = False
-            waiting_since = time.monotonic()
+        self.arrivals = Arrivals(cut(pieces, self.job.slice_records), self.job.transaction_timeout_ms / 20_000)
+        self.take_in(self.arrivals)
+        self.write_wide()
         if self.held is not None:
             self.slice_write(self.held)
         self.check_tail()
         self.commit(self.planned.end)
         return self.outcome("committed")
+
+    def take_in(self, pieces: Iterable[pa.RecordBatch | None]) -> None:
+        for piece in pieces:
+            if piece is not None:
+                fresh = self.fresh(piece)
+                if not fresh.num_rows:
+                    continue
+                if self.full():  # only now, when there is more: else the last slice might hold one record
+                    self.next_slice()
+                self.produce(fresh)
+            if self.late():
+                self.next_slice()
+
+    def drain(self) -> None:
+        if self.arrivals is not None:
+            self.arrivals.drain()
 
     def open(self) -> Decision:
         """A new transaction, steps 1 to 4, and an empty slice behind the last commit."""
@@ -140,20 +155,38 @@ class PartitionWriter:
             self.before = int(ordinals[below - 1]) if offsets[below - 1] == self.position - 1 else None
         return rows.slice(below)
 
-    def produce(self, rows: pa.RecordBatch) -> bool:
-        """Produces all complete origins and holds the last one back. True if a cut here would tear none."""
+    def produce(self, rows: pa.RecordBatch) -> None:
+        """Produces all complete origins and holds the last one back, so that a cut behind it tears none."""
         if self.held is not None:
             rows = pa.concat_batches([self.held, rows])
-        offsets = rows["o_offset"].to_numpy()
-        cut = int(np.searchsorted(offsets, offsets[-1]))
-        if cut == 0 and rows.num_rows > HELD_ROWS:  # one very wide origin: its rows cannot wait for its end
             self.held = None
-            self.slice_write(rows)
-            return False
-        self.held = rows.slice(cut)
+        offsets = rows["o_offset"].to_numpy()
+        if self.wide is not None:
+            more = int(np.searchsorted(offsets, self.wide.offset, side="right"))
+            self.wide.add(rows.slice(0, more))
+            if more == rows.num_rows:
+                return
+            self.write_wide()
+            rows, offsets = rows.slice(more), offsets[more:]
+        last = int(offsets[-1])
+        cut = int(np.searchsorted(offsets, last))
         if cut:
             self.slice_write(rows.slice(0, cut))
-        return self.slice.records_in > 0 and int(offsets[-1]) >= self.slice.next  # all that was written is complete
+        if rows.num_rows - cut <= HELD_ROWS:
+            self.held = rows.slice(cut)
+        else:
+            self.wide = Spill(last, rows.schema)
+            self.wide.add(rows.slice(cut))
+
+    def write_wide(self) -> None:
+        """Produces an origin that is complete on disk, in a transaction of its own."""
+        if self.wide is None:
+            return
+        if self.slice.records_in:
+            self.next_slice()
+        for batch in self.wide.batches():
+            self.slice_write(batch)
+        self.wide = None
 
     def slice_write(self, rows: pa.RecordBatch) -> None:
         self.transaction.begin(int(rows["o_offset"][-1].as_py()) + 1)
@@ -163,15 +196,17 @@ class PartitionWriter:
 
     def full(self) -> bool:
         """Whether the slice holds enough, together with the origin that is held back."""
-        held = 1 if self.held is not None else 0
-        return self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
+        if not self.slice.records_in:
+            return False
+        held = 0 if self.held is None and self.wide is None else 1
+        enough = self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
+        return enough or len(self.slice.files) >= FILES
 
     def late(self) -> bool:
-        """Whether to commit before waiting for more: the wait might outlast the transaction."""
-        if self.job.mode is not Mode.EXACTLY_ONCE:
+        """Whether to commit what is complete, although there may be more: the wait might outlast the transaction."""
+        if not isinstance(self.transaction, Transaction) or not self.slice.records_in:
             return False
-        open_for = time.time() - self.slice.began_ms / 1000
-        return open_for + self.longest_wait > self.job.transaction_timeout_ms / 2000
+        return self.transaction.open_for() > self.job.transaction_timeout_ms / 2000
 
     def check_tail(self) -> None:
         """Nothing visible may lie between the last row and the end: the transform would have dropped it."""

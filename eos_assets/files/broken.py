@@ -1,0 +1,36 @@
+"""Why nothing of a file is delivered: the reason that its dead letter carries."""
+
+
+class BrokenFile(Exception):
+    """A file that cannot be delivered. Nothing of it is visible; the reason goes into the dead letter.
+
+    `digest` is that of the file, where it could be read to its end although its content is wrong.
+    """
+
+    def __init__(self, reason: str, digest: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.digest = digest
+
+
+class Refused(BrokenFile):
+    """A reference that is not followed, or not followed any further: not declared, or beyond a limit."""
+
+
+class Unreachable(BrokenFile):
+    """A store that did not answer, or stopped in the middle: another try may get the file."""
+
+
+class BadRow(BrokenFile):
+    """One row that is wrong. Rows count from 1 and leave out the header; lines are those of the unpacked text."""
+
+    def __init__(self, row: int, reason: str, line: int | None = None) -> None:
+        at = f"row {row}" if line is None else f"row {row} (line {line})"
+        super().__init__(f"{at}: {reason}")
+        self.row = row
+
+
+def shown(text: object, length: int = 40) -> str:
+    """A value in a reason: quoted, and not longer than a reason should be."""
+    whole = str(text)
+    return repr(whole if len(whole) <= length else f"{whole[:length]}…")

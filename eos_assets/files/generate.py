@@ -1,0 +1,119 @@
+"""A count, a format and a seed in, a realistic file of bank transactions out; the same seed gives the same file."""
+
+import csv
+import gzip
+import io
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eos_assets.files.formats import Format, format_of, parse
+from eos_assets.files.rows import COLUMNS
+
+Transaction = dict[str, str]
+
+TEXTS = (
+    "Salary", "Rent", "Groceries, Market Hall", 'Café "Blaue Blume"', "Électricité de l'Est", "Insurance", "Transfer",
+    "Card payment 4711", "Refund", "Zugfahrt Köln–Wien", "東京 出張", "Gift\nfor Anna",
+)  # fmt: skip
+CURRENCIES = ("EUR", "EUR", "EUR", "USD", "CHF", "GBP")
+ROW_GROUP = 50_000
+
+
+def transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix: str = "T") -> Iterator[Transaction]:
+    """Made-up transactions. An account has one currency."""
+    chance = random.Random(seed)
+    moment = datetime(2026, 1, 1, 8, tzinfo=UTC)
+    for number in range(count):
+        account = chance.randrange(accounts)
+        moment += timedelta(seconds=chance.randrange(1, 90))
+        yield {
+            "transaction_id": f"{prefix}{seed}-{number:09d}",
+            "account": f"DE{10 + account % 89}50010517{account:010d}",
+            "amount": f"{Decimal(round(chance.gauss(0, 40_000))) / 100:.2f}",
+            "currency": CURRENCIES[account % len(CURRENCIES)],
+            "booked_at": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "text": chance.choice(TEXTS),
+        }
+
+
+def generate(path: Path, rows: Iterable[Transaction], declared: str | None = None) -> Path:
+    """Writes the rows in the declared format, else in that of the file's name."""
+    wanted = Format(*parse(declared)) if declared else format_of(None, path.name)
+    with packed(path, wanted.compression) as stream:
+        WRITERS[wanted.kind](stream, rows)
+    return path
+
+
+@contextmanager
+def packed(path: Path, compression: str | None) -> Iterator[BinaryIO]:
+    with path.open("wb") as file:
+        if compression == "gzip":
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:  # no time and no name: the same bytes each time
+                yield stream  # type: ignore[misc]
+        elif compression == "zstd":
+            with pa.CompressedOutputStream(file, "zstd") as stream:
+                yield stream
+        else:
+            yield file
+
+
+def write_csv(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow([row[name] for name in COLUMNS])
+        if text.tell() > 1 << 16:
+            stream.write(text.getvalue().encode())
+            text.seek(0)
+            text.truncate()
+    stream.write(text.getvalue().encode())
+
+
+def write_jsonl(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
+    for row in rows:
+        stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def write_json(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
+    before = b"[\n"
+    for row in rows:
+        stream.write(before + json.dumps(row, ensure_ascii=False).encode())
+        before = b",\n"
+    stream.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def write_parquet(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
+    """Amounts as decimals and moments as timestamps, as a warehouse would write them."""
+    kinds = {"amount": pa.decimal128(20, 2), "booked_at": pa.timestamp("us", "UTC")}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    with pq.ParquetWriter(stream, schema) as writer:
+        group: list[Transaction] = []
+        for row in rows:
+            group.append(row)
+            if len(group) == ROW_GROUP:
+                writer.write_batch(typed(group, schema))
+                group = []
+        writer.write_batch(typed(group, schema))
+
+
+def typed(group: list[Transaction], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([row[field.name] for row in group], pa.string()).cast(field.type) for field in schema]
+    return pa.record_batch(columns, schema=schema)
+
+
+WRITERS: dict[str, Callable[[BinaryIO, Iterable[Transaction]], None]] = {
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "json": write_json,
+    "parquet": write_parquet,
+}

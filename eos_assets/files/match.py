@@ -1,0 +1,90 @@
+"""Whether the files are still those that were delivered: the ledger's digests against those of today."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from eos_assets.exactly_once import ledger
+from eos_assets.exactly_once.fact import Fact
+from eos_assets.exactly_once.invariants import Finding, Violations
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.files import reference
+from eos_assets.files.access import Access
+from eos_assets.files.broken import BrokenFile
+from eos_assets.files.download import download
+from eos_assets.files.limits import Meter
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
+from eos_assets.settings import Settings
+
+NAME = "files_match_ledger"
+#: So many files of each partition, the newest ones, are fetched again.
+NEWEST = 1000
+
+
+@dataclass(frozen=True)
+class FileSeen:
+    """One file: the digest that was delivered, and the one of today, or why there is none."""
+
+    url: str
+    partition: int
+    offset: int
+    delivered: str
+    today: str | None
+    reason: str = ""
+
+
+def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
+    """Every file that can still be fetched has the digest of the ledger. A difference is a warning: what was delivered
+    stays as the ledger says, and somebody should know that the file says something else by now."""
+    changed, equal, gone = Violations(), 0, 0
+    for file in files:
+        if file.today is None:
+            gone += 1
+        elif file.today == file.delivered:
+            equal += 1
+        else:
+            changed.add(
+                f"{file.url}, offset {file.offset} of partition {file.partition}: "
+                f"delivered {file.delivered}, today {file.today}"
+            )
+    note = f", {gone} cannot be fetched any more" if gone else ""
+    return changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
+
+
+def look(pipeline: Pipeline, connection: Connection) -> Finding:
+    return files_match_ledger(files_again(pipeline, connection, Settings.load().files))
+
+
+def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileSeen]:
+    """Fetches the files of the retained source records again, and hashes them."""
+    reader = SourceReader(connection.config(), pipeline.names())
+    retained = bounds(connection, pipeline.source.name)
+    try:
+        for partition in connection.partitions(pipeline.names().ledger):
+            delivered: dict[int, str] = {}
+            for message in stream(connection, pipeline.names().ledger, partition):
+                entry = ledger.load(message.value() or b"")
+                if isinstance(entry, LedgerEntry):
+                    delivered |= {int(offset): digest for offset, digest in entry.files.items()}
+            offsets = [offset for offset in sorted(delivered) if offset >= retained[partition].start][-NEWEST:]
+            sources = reader.fetch(partition, offsets)
+            for offset in offsets:
+                yield seen_again(sources[offset].value(), partition, offset, delivered[offset], access)
+    finally:
+        reader.close()
+
+
+def seen_again(value: bytes | None, partition: int, offset: int, delivered: str, access: Access) -> FileSeen:
+    try:
+        found = reference.parse(value)
+        url = reference.public(found.url)
+        with download(found, access, Meter(access.limits)) as source:
+            return FileSeen(url, partition, offset, delivered, source.digest())
+    except BrokenFile as broken:
+        return FileSeen("", partition, offset, delivered, None, broken.reason)
+
+
+FILES_MATCH_LEDGER = Fact(NAME, "Each file that can still be fetched has the digest that was delivered.", look)

@@ -1,0 +1,23 @@
+"""Files to records: each file named on `files-with-transactions` becomes its transactions, whole or not at all."""
+
+from pyspark.sql import DataFrame
+
+from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.files.match import FILES_MATCH_LEDGER
+from eos_assets.files.task import ROWS, unfolded
+from eos_assets.kafka.topics import Topic
+from eos_assets.settings import Settings
+
+
+@pipeline(
+    source=Topic("files-with-transactions", partitions=3),
+    sink=Topic("transactions", partitions=3),
+    deterministic=False,  # what a URL leads to may be something else tomorrow
+    slice_records=5_000,
+    transaction_timeout_ms=300_000,  # the rows of one file are one transaction, however many they are
+    facts=(FILES_MATCH_LEDGER,),
+)
+def file_transactions(records: DataFrame) -> DataFrame:
+    """One record for each row, keyed by account, in the order of the file; what is broken becomes a dead letter."""
+    access = Settings.load().files  # read here, on the driver; it travels to the workers
+    return records.select("value", "origin").mapInArrow(unfolded(access), ROWS)

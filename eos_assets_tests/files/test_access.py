@@ -1,0 +1,206 @@
+"""Hostile references (F24): what is not declared is not fetched, however it is written."""
+
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eos_assets.errors import EosError
+from eos_assets.files.access import Access, host
+from eos_assets.files.broken import Refused
+from eos_assets.files.limits import Meter
+from eos_assets.files.web import open_web
+from eos_assets_tests.files.reading import read, reason
+from eos_assets_tests.files.web_server import CERTIFICATE, WebServer, redirect, serving
+
+CSV = b"transaction_id,account,amount,currency,booked_at,text\nT1,A1,1.00,EUR,2026-05-04T09:30:00Z,x\n"
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "data", "gopher", "s3", "jar", "local", "javascript", "dict"])
+def test_other_schemes_are_refused(access: Access, scheme: str) -> None:
+    assert "no declared store" in reason(f"{scheme}://example.com/a.csv", access)
+
+
+def test_an_undeclared_host_is_refused_and_not_asked(access: Access, web: WebServer) -> None:
+    assert "not declared (EOS_FILES_HOSTS)" in reason("http://example.com/a.csv", access)
+    with serving("127.0.0.1") as other:
+        assert f"port {other.port} is not declared" in reason(other.url("/a.csv"), access)
+    nobody = replace(access, hosts=())
+    assert "not declared" in reason(web.url("/a.csv"), nobody)
+    assert (other.asked, web.asked) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("127.0.0.1", "loopback"),
+        ("169.254.169.254", "link-local"),
+        ("10.0.0.1", "not public"),
+        ("0.0.0.0", "not public"),
+        ("100.64.0.1", "not public"),
+        ("224.0.0.1", "not public"),
+        ("::1", "loopback"),
+        ("fe80::1%eth0", "link-local"),
+        ("fd00::1", "not public"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("64:ff9b::7f00:1", "loopback"),
+        ("2002:7f00:1::", "loopback"),
+    ],
+)
+def test_a_declared_name_that_leads_inside_is_refused(address: str, kind: str) -> None:
+    declared = Access(hosts=(host("files.example.com"),))
+    with pytest.raises(Refused, match=kind):
+        declared.check_address("files.example.com", address)
+    assert str(declared.check_address("files.example.com", "93.184.216.34")) == "93.184.216.34"
+
+
+def test_an_inside_address_is_asked_only_if_it_is_declared_itself() -> None:
+    declared = Access(hosts=(host("files.intern"), host("10.1.0.0/16"), host("[fd00::/8]:8080")))
+    assert declared.check_address("files.intern", "10.1.2.3")
+    assert declared.check_address("files.intern", "fd12::1")
+    with pytest.raises(Refused):
+        declared.check_address("files.intern", "10.2.0.1")
+    declared.check_host("10.1.2.3", 80, "http")
+    declared.check_host("fd12::1", 8080, "http")
+    with pytest.raises(Refused):
+        declared.check_host("10.1.2.3", 8080, "http")
+
+
+def test_localhost_is_declared_by_its_name(access: Access, web: WebServer) -> None:
+    web.files["/a.csv"] = CSV
+    named = replace(access, hosts=(host(f"localhost:{web.port}"),))
+    assert len(read(f"http://localhost:{web.port}/a.csv", named)) == 1
+
+
+@pytest.mark.parametrize("text", ["http://a", "a b", "a:99999", "[::1", "a:b", "10.0.0.0/99"])
+def test_a_declaration_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(EosError, match="EOS_FILES_HOSTS"):
+        Access.load({"EOS_FILES_HOSTS": f"example.com,{text}"})
+
+
+def test_limits_and_stores_are_declared_in_the_environment() -> None:
+    loaded = Access.load({"EOS_FILES_MAX_BYTES": "1000", "EOS_FILES_STORES": "s3://bucket/in", "EOS_FILES_ROOT": "/in"})
+    assert (loaded.limits.max_bytes, loaded.stores, loaded.root) == (1000, ("s3://bucket/in/",), Path("/in"))
+    assert Access.load({}).nowhere
+    with pytest.raises(EosError, match="EOS_FILES_MAX_BYTES=many is no limit"):
+        Access.load({"EOS_FILES_MAX_BYTES": "many"})
+    with pytest.raises(EosError, match="is no store"):
+        Access.load({"EOS_FILES_STORES": "file:///"})
+
+
+def test_a_redirect_stays_within_what_is_declared(access: Access, web: WebServer) -> None:
+    web.files["/a.csv"] = CSV
+    web.files["/moved.csv"] = redirect("/a.csv")
+    assert len(read(web.url("/moved.csv"), access)) == 1
+    with serving("127.0.0.2") as inside:
+        inside.files["/a.csv"] = CSV
+        hostile = {
+            inside.url("/a.csv"): "is not declared",
+            "http://169.254.169.254/latest/meta-data": "is not declared",
+            "http://localhost:22/": "is not declared",
+            "file:///etc/passwd": "a redirect to file: is not followed",
+            "//127.0.0.2/a.csv": "is not declared",
+            "http://user:pw@127.0.0.1/": "carries credentials",
+            "": "a redirect to nowhere",
+        }
+        for target, told in hostile.items():
+            web.files["/out.csv"] = redirect(target)
+            assert told in reason(web.url("/out.csv"), access), target
+        assert inside.asked == []
+    web.files["/round.csv"] = redirect("/round.csv")
+    assert "more than 5 redirects" in reason(web.url("/round.csv"), access)
+
+
+def test_the_connection_goes_to_the_very_address_that_was_checked(access: Access) -> None:
+    """DNS rebinding: the name leads to an allowed address when it is checked, and inside a moment later."""
+    with serving("127.0.0.2") as allowed, serving("127.0.0.1", allowed.port) as inside:
+        allowed.files["/a.csv"], inside.files["/a.csv"] = b"allowed", b"secret"
+        answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.1"])
+
+        def resolve(name: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+        rebound = Access(hosts=(host(f"rebound.example:{allowed.port}"), host("127.0.0.2")))
+        url = f"http://rebound.example:{allowed.port}/a.csv"
+        with open_web(url, rebound, Meter(rebound.limits), resolve) as body:
+            assert body(100) == b"allowed"
+        with pytest.raises(Refused, match="loopback"), open_web(url, rebound, Meter(rebound.limits), resolve):
+            pass
+        assert inside.asked == []
+
+
+def test_https_insists_on_a_trusted_certificate_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tls=True) as web, serving() as plain:
+        web.files["/a.csv"] = plain.files["/a.csv"] = CSV
+        web.files["/down.csv"] = redirect(plain.url("/a.csv"))
+        url = f"https://localhost:{web.port}"
+        declared = Access(hosts=(host(f"localhost:{web.port}"), host("127.0.0.1:*")))
+        assert "certificate is not trusted" in reason(f"{url}/a.csv", declared)
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        assert len(read(f"{url}/a.csv", declared)) == 1
+        assert "certificate is not trusted" in reason(f"https://127.0.0.1:{web.port}/a.csv", declared)
+        assert "from https to http" in reason(f"{url}/down.csv", declared)
+
+
+def test_a_file_outside_the_root_is_refused(access: Access, tmp_path: Path) -> None:
+    root = access.root
+    assert root is not None
+    (root / "below").mkdir()
+    (root / "below" / "a.csv").write_bytes(CSV)
+    outside = tmp_path / "outside.csv"
+    outside.write_bytes(CSV)
+    (tmp_path / "root2").mkdir()
+    (tmp_path / "root2" / "a.csv").write_bytes(CSV)
+    (root / "link.csv").symlink_to(outside)
+    (root / "folder").symlink_to(tmp_path)
+    (root / "inside.csv").symlink_to(root / "below" / "a.csv")
+    assert len(read(f"file://{root}/below/a.csv", access)) == 1
+    assert len(read(f"file:{root}/below/../below/a.csv", access)) == 1
+    assert len(read(f"file://localhost{root}/inside.csv", access)) == 1, "a link that stays inside"
+    for path in (
+        f"{root}/../outside.csv",
+        f"{root}/%2e%2e/outside.csv",
+        f"{root}/link.csv",
+        f"{root}/folder/outside.csv",
+        f"{root}2/a.csv",
+        "/etc/passwd.csv",
+    ):
+        assert "outside the declared root" in reason(f"file://{path}", access), path
+    assert "another machine" in reason(f"file://example.com{root}/below/a.csv", access)
+    assert "absolute path" in reason("file:below/a.csv", access)
+    assert "no folder is declared" in reason(f"file://{root}/below/a.csv", replace(access, root=None))
+
+
+def test_only_a_regular_file_is_read(access: Access) -> None:
+    root = access.root
+    assert root is not None
+    (root / "folder.csv").mkdir()
+    os.mkfifo(root / "pipe.csv")
+    (root / "loop.csv").symlink_to(root / "loop.csv")
+    assert "no regular file" in reason(f"file://{root}/folder.csv", access)
+    assert "no regular file" in reason(f"file://{root}/pipe.csv", access)
+    assert "not found" in reason(f"file://{root}/loop.csv", access)
+    assert "not found" in reason(f"file://{root}/missing.csv", access)
+    assert "not found" in reason(f"file://{root}/missing/a.csv", access)
+
+
+def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/in/a.csv", CSV)
+    fsspec.filesystem("memory").pipe("/other/a.csv", CSV)
+    declared = replace(access, stores=("memory://in/", "nosuch://x/"))
+    assert len(read("memory://in/a.csv", declared)) == 1
+    assert "not found" in reason("memory://in/missing.csv", declared)
+    assert "no declared store" in reason("memory://other/a.csv", declared)
+    assert "goes up" in reason("memory://in/../other/a.csv", declared)
+    assert "goes up" in reason("memory://in/a.csv::memory://other/a.csv", declared)
+    assert "no driver here" in reason("nosuch://x/a.csv", declared)
+    small = replace(declared, limits=replace(declared.limits, max_bytes=10))
+    assert "too large" in reason("memory://in/a.csv", small)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    assert "fsspec is not installed" in reason("memory://in/a.csv", declared)

@@ -1,0 +1,205 @@
+"""Every format and compression, and everything that can be wrong in a file, each with its reason and its row."""
+
+import gzip
+import hashlib
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eos_assets.files import reference
+from eos_assets.files.access import Access
+from eos_assets.files.broken import BrokenFile
+from eos_assets.files.formats import FORMATS
+from eos_assets.files.generate import generate, transactions
+from eos_assets.files.spool import spool
+from eos_assets_tests.files.reading import read, reason
+from eos_assets_tests.files.web_server import WebServer, truncated
+
+HEADER = "transaction_id,account,amount,currency,booked_at,text"
+GOOD = "T1,A1,-12.34,EUR,2026-05-04T09:30:00Z,rent"
+#: More rows than a batch, so that reasons must count over batches.
+ROWS = 12_000
+
+
+def put(access: Access, name: str, content: str | bytes) -> str:
+    assert access.root is not None
+    path = access.root / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_transactions_in_order(access: Access, web: WebServer, name: str) -> None:
+    assert access.root is not None
+    wanted = list(transactions(ROWS, seed=3))
+    path = generate(access.root / f"a.{name}", wanted)
+    assert read(path.as_uri(), access) == wanted
+    data = path.read_bytes()
+    assert generate(access.root / f"b.{name}", wanted).read_bytes() == data, "the same seed gives the same bytes"
+    web.files["/download"] = data
+    checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    declared = json.dumps({"url": web.url("/download"), "format": name, "checksum": checksum})
+    assert read(declared, access) == wanted
+    assert spool(reference.parse(declared.encode()), access).digest == checksum
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_that_was_cut_gives_nothing(access: Access, web: WebServer, name: str) -> None:
+    assert access.root is not None
+    data = generate(access.root / f"a.{name}", transactions(2000)).read_bytes()
+    cut = data[: data.rindex(b",") if name == "csv" else len(data) * 2 // 3]
+    told = reason(put(access, f"cut.{name}", cut), access)
+    assert "truncated" in told or "row " in told, told
+    web.files[f"/cut.{name}"] = truncated(cut, len(data))
+    told = reason(web.url(f"/cut.{name}"), access)
+    assert f"truncated: {len(cut)} of {len(data)} bytes came" in told or "truncated: the" in told or "row " in told
+    assert "the file is empty" in reason(put(access, f"empty.{name}", b""), access)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (GOOD.replace("-12.34", "12,34"), "7 fields, the header has 6"),
+        (GOOD.replace("-12.34", "1e3"), "amount '1e3' is no decimal number"),
+        (GOOD.replace("-12.34", "NaN"), "amount 'NaN' is no decimal number"),
+        (GOOD.replace("-12.34", ""), "amount is missing"),
+        (GOOD.replace("T1", ""), "transaction_id is missing"),
+        (GOOD.replace("A1", "A 1"), "account 'A 1' is no account"),
+        (GOOD.replace("EUR", "eur"), "currency 'eur' is no currency code"),
+        (GOOD.replace("2026-05-04", "2026-02-30"), "booked_at '2026-02-30T09:30:00Z' is no ISO timestamp"),
+        (GOOD.replace("rent", 'a "b" c').replace("-12.34", '"1'), "no CSV"),
+        ("T1,A1,-12.34", "3 fields, the header has 6"),
+    ],
+)
+@pytest.mark.parametrize("before", [2, 11_000])
+def test_a_bad_row_of_a_csv_is_named(access: Access, before: int, wrong: str, told: str) -> None:
+    content = "\n".join([HEADER, *[GOOD] * before, wrong, *[GOOD] * 3, "even worse"])
+    found = reason(put(access, "a.csv", content), access)
+    assert found.startswith(f"row {before + 1} (line {before + 2}): "), found
+    assert told in found
+
+
+def test_csv_as_it_comes(access: Access) -> None:
+    """A byte order mark, other line ends, quotes, line breaks in a field, more columns, another order, no last end."""
+    content = (
+        "\ufeffcurrency,transaction_id,branch,account,booked_at,amount,text\r\n"
+        'EUR,T1,9,A1,2026-05-04T11:30:00+02:00,5,"two\r\nlines, ""quoted"""\r\n'
+        "\r\n"
+        "USD,T2,9,A2,2026-05-04 09:30:00.5,-0.10,"
+    )
+    assert read(put(access, "a.csv", content), access) == [
+        {"transaction_id": "T1", "account": "A1", "amount": "5", "currency": "EUR",
+         "booked_at": "2026-05-04T09:30:00Z", "text": 'two\r\nlines, "quoted"'},
+        {"transaction_id": "T2", "account": "A2", "amount": "-0.10", "currency": "USD",
+         "booked_at": "2026-05-04T09:30:00.5Z", "text": ""},
+    ]  # fmt: skip
+    assert "the header has no amount" in reason(put(access, "b.csv", HEADER.replace("amount", "sum")), access)
+    assert "account twice" in reason(put(access, "c.csv", f"{HEADER},account\n"), access)
+    assert read(put(access, "d.csv", f"{HEADER}\n"), access) == []
+    crlf = f"{HEADER}\r\n{GOOD}\r\n\r\n{GOOD.replace('EUR', '€')}\r\n"
+    assert reason(put(access, "e.csv", crlf), access).startswith("row 2 (line 4): currency")
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    good = {"transaction_id": "T1", "account": "A1", "amount": "-12.34", "currency": "EUR"}
+    return {**good, "booked_at": "2026-05-04T09:30:00Z", **changes}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ('{"a": ', "no JSON"),
+        ("[1, 2]", "is no JSON object"),
+        ("17", "is no JSON object"),
+        (json.dumps(row(amount=None)), "amount is missing"),
+        (json.dumps(row(amount=[1])), "amount is '[\\'1\\']', which is no text"),
+        (json.dumps(row(account=True)), "account is 'True', which is no text"),
+        (json.dumps(row(text="\ud800")), "which is no text"),
+        ('{"amount": NaN}', "NaN is no JSON"),
+        ("[" * 100_000, "nested too deep"),
+    ],
+)
+def test_a_bad_row_of_json_is_named(access: Access, wrong: str, told: str) -> None:
+    good = [json.dumps(row())] * 3
+    lines = reason(put(access, "a.jsonl", "\n".join([*good, wrong, *good])), access)
+    assert lines.startswith("row 4 (line 4): "), lines
+    assert told in lines
+    array = reason(put(access, "a.json", f"[{','.join([*good, wrong, *good])}]"), access)
+    assert array.startswith("row 4: "), array
+
+
+def test_numbers_in_json_keep_their_digits(access: Access) -> None:
+    text = json.dumps(row(account=1)).replace('"-12.34"', "1234567890123456789012345.10")
+    for name, content in (("a.jsonl", f"{text}\n\n{text}"), ("a.json", f" [ {text} , {text} ] ")):
+        assert [found["amount"] for found in read(put(access, name, content), access)] == [
+            "1234567890123456789012345.10"
+        ] * 2
+    assert read(put(access, "b.json", "[]"), access) == []
+    assert "something follows" in reason(put(access, "c.json", "[] []"), access)
+    assert "it is no JSON array" in reason(put(access, "d.json", text), access)
+    assert "instead of , or ]" in reason(put(access, "e.json", f"[{text} {text}]"), access)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
+def test_a_wrong_encoding_is_told_with_its_row(access: Access, name: str) -> None:
+    assert access.root is not None
+    rows = [{**found, "text": "ü"} for found in transactions(11_000)]
+    rows[10_500]["text"] = "BAD"
+    data = generate(access.root / name, rows).read_bytes().replace(b"BAD", "ü".encode("latin-1"))
+    found = reason(put(access, name, data), access)
+    assert found.startswith("row 10501"), found
+    assert "wrong encoding: byte 0xfc is not UTF-8" in found
+
+
+def test_a_row_without_an_end_is_not_read_to_its_end(access: Access) -> None:
+    for name, content in {
+        "a.csv": f"{HEADER}\n{GOOD}\n" + "x" * 3_000_000,
+        "a.jsonl": json.dumps(row()) + "\n" + "x" * 3_000_000,
+        "a.json": f'[{json.dumps(row())}, {{"text": "' + "x" * 3_000_000,
+    }.items():
+        found = reason(put(access, name, content), access)
+        assert found.startswith("row 2"), found
+        assert "longer than 1048576 bytes" in found
+
+
+def parquet(path: Path, columns: dict[str, Any]) -> str:
+    pq.write_table(pa.table(columns), path)
+    return path.as_uri()
+
+
+def test_parquet_as_it_comes(access: Access) -> None:
+    assert access.root is not None
+    columns: dict[str, Any] = {name: [value] * 3 for name, value in row().items()}
+    exact = {
+        "amount": pa.array([Decimal("-12.34")] * 3, pa.decimal128(38, 2)),
+        "booked_at": pa.array([0, 1_500_000, 10_000_000], pa.timestamp("us")),
+        "account": pa.array([7, 8, 9]),
+    }
+    found = read(parquet(access.root / "a.parquet", {**columns, **exact}), access)
+    assert [row["account"] for row in found] == ["7", "8", "9"]
+    assert {row["amount"] for row in found} == {"-12.34"}
+    assert [row["booked_at"][-8:] for row in found] == ["0:00:00Z", "00:01.5Z", "0:00:10Z"]
+    inexact = {**columns, "amount": [1.0, 2.0, 3.0]}
+    assert "a float is not exact" in reason(parquet(access.root / "b.parquet", inexact), access)
+    missing = {name: column for name, column in columns.items() if name != "currency"}
+    assert "no column currency" in reason(parquet(access.root / "c.parquet", missing), access)
+    bad = {**columns, "currency": ["EUR", "EUR", None]}
+    assert reason(parquet(access.root / "d.parquet", bad), access) == "row 3: currency is missing"
+    long = {**columns, "text": ["x", "y" * 2_000_000, "z"]}
+    assert "longer than 1048576 bytes" in reason(parquet(access.root / "e.parquet", long), access)
+
+
+def test_a_wrong_checksum_and_a_bad_row_are_told_with_the_digest(access: Access) -> None:
+    content = f"{HEADER}\n{GOOD}\n"
+    digest = f"sha256:{hashlib.sha256(content.encode()).hexdigest()}"
+    wrong = json.dumps({"url": put(access, "a.csv", content), "checksum": "sha256:" + "0" * 64})
+    assert reason(wrong, access) == f"wrong checksum: declared sha256:{'0' * 64}, found {digest}"
+    bad = gzip.compress(f"{HEADER}\nbad\n{GOOD}\n".encode() * 1000)
+    with pytest.raises(BrokenFile, match="row 1") as broken:
+        spool(reference.parse(put(access, "b.csv.gz", bad).encode()), access)
+    assert broken.value.digest == f"sha256:{hashlib.sha256(bad).hexdigest()}", "of the whole file, as it came"

@@ -1,0 +1,119 @@
+"""Bombs, streams without an end and slow servers: stopped at the limit, in flat memory."""
+
+import gzip
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eos_assets.files.access import Access
+from eos_assets.files.generate import generate, transactions
+from eos_assets_tests.files.reading import read, reason
+from eos_assets_tests.files.test_formats import HEADER, put, row
+from eos_assets_tests.files.web_server import Handler, WebServer, dripping, endless
+
+LINE = "T1,A1,-12.34,EUR,2026-05-04T09:30:00Z,rent\n"
+
+
+def limited(access: Access, **limits: float) -> Access:
+    return replace(access, limits=replace(access.limits, **limits))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["csv.gz", "csv.zst"])
+def test_a_decompression_bomb_is_stopped(access: Access, name: str) -> None:
+    content = f"{HEADER}\n{LINE * 700_000}".encode()  # 30 MB of one line
+    packed = gzip.compress(content) if name == "csv.gz" else pa.compress(content, "zstd", asbytes=True)
+    url = put(access, f"bomb.{name}", packed)
+    told = reason(url, limited(access, max_ratio=50))
+    assert told.startswith("a decompression bomb: ")
+    assert "EOS_FILES_MAX_RATIO" in told
+    assert "when unpacked" in reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=10_000_000))
+
+
+def test_a_parquet_bomb_is_stopped_before_it_is_unpacked(access: Access) -> None:
+    assert access.root is not None
+    columns = {name: pa.array([value]).take(pa.array([0] * 400_000)) for name, value in row(text="y" * 50).items()}
+    pq.write_table(pa.table(columns), access.root / "bomb.parquet", compression="zstd", use_dictionary=False)
+    told = reason(f"file://{access.root}/bomb.parquet", limited(access, max_ratio=20))
+    assert "decompression bomb" in told
+
+
+def test_an_endless_stream_is_stopped_at_the_limit(access: Access, web: WebServer) -> None:
+    web.files["/endless.csv"] = endless(LINE.encode() * 1000)
+    told = reason(web.url("/endless.csv"), limited(access, max_bytes=3_000_000))
+    assert told == "too large: more than 3000000 bytes (EOS_FILES_MAX_BYTES)"
+    assert web.sent < 30_000_000, "no more than what was on its way already"
+
+
+def test_a_size_that_is_announced_is_believed_before_anything_is_fetched(access: Access, web: WebServer) -> None:
+    content = f"{HEADER}\n{LINE * 1000}".encode()
+    web.files["/a.csv"] = content
+    assert "too large: 43054 bytes" in reason(web.url("/a.csv"), limited(access, max_bytes=1000))
+    assert "too large: 43054 bytes" in reason(put(access, "a.csv", content), limited(access, max_bytes=1000))
+
+
+@pytest.mark.parametrize("where", ["body", "headers"])
+def test_a_server_that_drips_is_left_when_the_time_is_over(access: Access, web: WebServer, where: str) -> None:
+    def headers(handler: Handler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        dripping(b"x", 0.05)(handler)
+
+    web.files["/slow.csv"] = dripping(b"x", 0.05) if where == "body" else headers
+    begun = time.monotonic()
+    told = reason(web.url("/slow.csv"), limited(access, max_seconds=1))
+    assert told == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
+    assert time.monotonic() - begun < 10
+
+
+def test_a_server_that_is_busy_is_asked_again_and_a_missing_file_is_not(access: Access, web: WebServer) -> None:
+    def busy(handler: Handler) -> None:
+        if len(web.asked) < 3:
+            handler.begin(503, {"Content-Length": "0"})
+        else:
+            handler.begin(200, {})
+            handler.write(f"{HEADER}\n{LINE}".encode())
+
+    web.files["/busy.csv"] = busy
+    assert len(read(web.url("/busy.csv"), access)) == 1
+    assert len(web.asked) == 3
+    assert reason(web.url("/missing.csv"), access) == "not found (HTTP 404)"
+    assert len(web.asked) == 4
+    web.files["/forbidden.csv"] = lambda handler: handler.begin(403, {"Content-Length": "0"})
+    assert reason(web.url("/forbidden.csv"), access) == "the server answers HTTP 403 Forbidden"
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from eos_assets.files import reference
+from eos_assets.files.access import Access
+from eos_assets.files.spool import spool
+access = Access(root=Path(sys.argv[1]))
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+assert spool(reference.parse(sys.argv[2].encode()), access).rows == 10
+before, rows = peak(), 0
+for url in sys.argv[3:]:
+    rows += sum(batch.num_rows for batch in spool(reference.parse(url.encode()), access).batches())
+print(rows, peak() - before)
+"""
+
+
+def test_memory_stays_flat(access: Access) -> None:
+    """Five files of 120 MB each when unpacked: one that is collected anywhere would be far above the bound."""
+    assert access.root is not None
+    rows = [{**found, "text": f"{n} " + "padding " * 1500} for n, found in enumerate(transactions(10_000))]
+    urls = [generate(access.root / "small.csv", rows[:10]).as_uri()]
+    for name in ("csv", "csv.gz", "jsonl.zst", "json", "parquet"):
+        urls.append(generate(access.root / f"large.{name}", rows).as_uri())
+    run = subprocess.run([sys.executable, "-c", MEMORY, str(access.root), *urls], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    count, megabytes = run.stdout.split()
+    assert int(count) == 50_000
+    assert float(megabytes) < 100

@@ -1,0 +1,119 @@
+"""A real HTTP server on this machine that serves files, and misbehaves where it is told to."""
+
+import http.server
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: A certificate for `localhost` that signs itself, with its key.
+CERTIFICATE = Path(__file__).parent / "localhost.pem"
+Answer = Callable[["Handler"], None]
+
+
+@dataclass
+class WebServer:
+    """Path → the bytes of a file, or a function that answers."""
+
+    address: str
+    port: int = 0
+    files: dict[str, bytes | Answer] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    #: Bytes that were sent as body, as far as the server knows.
+    sent: int = 0
+
+    def url(self, path: str) -> str:
+        return f"http://{self.address}:{self.port}{path}"
+
+    @property
+    def host(self) -> str:
+        return f"{self.address}:{self.port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    web: WebServer
+
+    def do_GET(self) -> None:
+        self.web.asked.append(self.path)
+        found = self.web.files.get(self.path.partition("?")[0])
+        self.close_connection = True
+        try:
+            if found is None:
+                self.send_error(404)
+            elif isinstance(found, bytes):
+                self.begin(200, {"Content-Length": str(len(found))})
+                self.write(found)
+            else:
+                found(self)
+        except OSError:
+            return  # the other side has had enough
+
+    def begin(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def write(self, data: bytes) -> None:
+        self.wfile.write(data)
+        self.web.sent += len(data)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def redirect(to: str) -> Answer:
+    return lambda handler: handler.begin(302, {"Location": to, "Content-Length": "0"})
+
+
+def truncated(data: bytes, said: int) -> Answer:
+    def answer(handler: Handler) -> None:
+        handler.begin(200, {"Content-Length": str(said)})
+        handler.write(data)
+
+    return answer
+
+
+def endless(piece: bytes) -> Answer:
+    def answer(handler: Handler) -> None:
+        handler.begin(200, {})
+        while True:
+            handler.write(piece)
+
+    return answer
+
+
+def dripping(piece: bytes, seconds: float) -> Answer:
+    """A byte now and then, so that no silence is ever long."""
+
+    def answer(handler: Handler) -> None:
+        handler.begin(200, {})
+        while True:
+            handler.write(piece)
+            threading.Event().wait(seconds)
+
+    return answer
+
+
+@contextmanager
+def serving(address: str = "127.0.0.1", port: int = 0, *, tls: bool = False) -> Iterator[WebServer]:
+    web = WebServer(address)
+    handler = type("Bound", (Handler,), {"web": web})
+    server = http.server.ThreadingHTTPServer((address, port), handler)
+    server.daemon_threads = True
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATE)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    web.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
