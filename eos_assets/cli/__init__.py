@@ -1,12 +1,17 @@
 """`eos`, the command line: each command loads its own module, so that `eos --help` is quick."""
 
 import importlib
+import os
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
 from eos_assets.errors import EosError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 #: Command → (module, one line of help).
 COMMANDS = {
@@ -17,6 +22,7 @@ COMMANDS = {
     "jars": ("doctor", "Fetch the jars of Kafka and Spark."),
     "settings": ("doctor", "List every setting with its meaning."),
     "topics": ("topics", "Create and compare the declared topics."),
+    "acls": ("acls", "Print the commands that grant a pipeline the least it needs."),
     "fill": ("fill", "Write integers into a topic, each exactly once."),
     "preview": ("look", "Show records and what a pipeline makes of them."),
     "plan": ("run", "Show what a run would write."),
@@ -56,8 +62,15 @@ class Commands(click.Group):
         except Exception as error:
             if type(error).__name__ != "KafkaException":
                 raise
-            tell(EosError(f"Kafka says: {error.args[0].str()} ({error.args[0].name()}).", "Look with `eos doctor`."))
+            tell(kafka_says(error.args[0]))
             raise click.exceptions.Exit(1) from error
+
+
+def kafka_says(error: "KafkaError") -> EosError:
+    from eos_assets.kafka.denied import denied
+
+    known = denied(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
+    return known or EosError(f"Kafka says: {error.str()} ({error.name()}).", "Look with `eos doctor`.")
 
 
 def tell(error: EosError) -> None:

@@ -25,12 +25,14 @@ class SparkConnectServer:
         *,
         port: int,
         settings: Settings | None = None,
+        master: str = "local[*,4]",
         env: Mapping[str, str] | None = None,
         tied: bool = True,
     ) -> None:
         self.folder = folder
         self.port = port
         self.settings = settings or Settings.load()
+        self.master = master
         self.env = dict(env or {})
         self.tied = tied
         self.process: ServerProcess | None = None
@@ -46,7 +48,7 @@ class SparkConnectServer:
     def start(self) -> None:
         require_free(self.port, SPARK_PURPOSE, SPARK_SETTING)
         config = {
-            **cluster_config("local[*,4]", self.settings),
+            **cluster_config(self.master, self.settings),
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.local.dir": str(self.folder / "tmp"),
@@ -59,7 +61,7 @@ class SparkConnectServer:
             **self.env,
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(find_java().home),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self.settings.spark_python or sys.executable,
         }
         self.process = ServerProcess.spawn(
             "Spark Connect", [*command, "spark-internal"], log=self.log, cwd=self.folder, env=env, tied=self.tied
