@@ -52,6 +52,7 @@ down: install  ## end what `make up` started
 
 lock: install  ## pin anew what pyproject.toml and ivy.xml ask for (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra postgres -c requirements.lock pyproject.toml -o docker/requirements.lock
 	$(BIN)/python -c 'from eos_assets.local.jars import write_lock; write_lock()'
 
 clean:  ## remove .venv and caches, keep .eos

@@ -31,6 +31,7 @@ COMMANDS = {
     "checks": ("checks", "Evaluate all asset checks headless, as CI would."),
     "audit": ("audit", "Bring the audit tables up to date, rebuild them, or ask them."),
     "trace": ("look", "Show where a record came from, or what became of it."),
+    "connect-server": ("connect", "Run a Spark Connect server in the foreground."),
     "demo": ("demo", "Run the main job on servers of its own."),
 }
 
@@ -45,7 +46,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"eos_assets.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name}_command")
+        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 

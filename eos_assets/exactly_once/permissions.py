@@ -1,7 +1,7 @@
 """The least that a pipeline's principal must be allowed: as a table, as commands, and compared with what it is allowed.
 
-Kafka tells a client what it may do with topics and groups, so what is missing is found before anything runs. For
-transactional ids it does not: there the first step of the first transaction finds out, before any output.
+Kafka tells a client what it may do with topics and groups. For transactional ids it does not: there a secured run
+begins a session with an id that nothing else uses. So what is missing is found before anything runs.
 """
 
 import shlex
@@ -16,7 +16,10 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.denied import REMEDY, denial
+from eos_assets.kafka.producer import Producer
 from eos_assets.kafka.tail import READER_GROUP
+
+INIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,16 @@ def creation(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Permiss
     return found
 
 
-def check_permissions(pipeline: Pipeline, connection: Connection, mode: Mode = Mode.EXACTLY_ONCE) -> None:
+def check_permissions(
+    pipeline: Pipeline, connection: Connection, mode: Mode = Mode.EXACTLY_ONCE, *, writes: bool = True
+) -> None:
     """Refuses with every permission that is missing, before anything is read or written."""
     needed = permissions(pipeline, mode)
     topics = sorted({p.name for p in needed if p.kind == "topic"})
     groups = [pipeline.names(mode).group, pipeline.names(mode).proofs, READER_GROUP]
     allowed = {**topic_operations(connection, topics), **group_operations(connection, groups)}
+    if writes and connection.security.protocol != "PLAINTEXT":
+        allowed |= transactional_operations(connection, pipeline.names(mode).transactional_prefix)
     missing = [p for p in needed if (p.kind, p.name) in allowed and lacks(allowed[p.kind, p.name], p.operation)]
     if missing:
         principal = connection.security.principal
@@ -102,6 +109,20 @@ def topic_operations(connection: Connection, topics: list[str]) -> Allowed:
 def group_operations(connection: Connection, groups: list[str]) -> Allowed:
     futures = connection.admin.describe_consumer_groups(groups, include_authorized_operations=True)
     return dict(operations("group", futures.items()))
+
+
+def transactional_operations(connection: Connection, prefix: str) -> Allowed:
+    """Fences nobody: no partition has this id."""
+    producer = Producer(connection.config(transactional_id=f"{prefix}permissions"))
+    try:
+        ask(lambda: producer.init_transactions(INIT_SECONDS))
+    except KafkaException as error:
+        if denial(error.args[0]):
+            return {("transactional-id", prefix): set()}
+        raise
+    finally:
+        producer.close()
+    return {}
 
 
 def operations(

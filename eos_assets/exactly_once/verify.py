@@ -105,7 +105,7 @@ class Verifier:
 
     def verify(self) -> Verification:
         begun = time.monotonic()
-        check_permissions(self.pipeline, self.connection, self.mode)
+        check_permissions(self.pipeline, self.connection, self.mode, writes=False)
         self.window = Looker(self.pipeline, self.connection, self.mode, full=self.full).look()
         self.tables = Tables(self.pipeline, self.spark, self.connection, self.mode, self.window)
         self.tallies = self.count()

@@ -42,6 +42,8 @@ OPERATIONS = {
     "Write": AclOperation.WRITE,
     "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+    "Create": AclOperation.CREATE,
+    "Alter": AclOperation.ALTER,
 }
 
 
