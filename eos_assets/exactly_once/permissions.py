@@ -5,16 +5,18 @@ begins a session with an id that nothing else uses. So what is missing is found 
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.connection import Connection, ask, transient
 from eos_assets.kafka.denied import REMEDY, denial
 from eos_assets.kafka.producer import Producer
 from eos_assets.kafka.tail import READER_GROUP
@@ -98,17 +100,23 @@ def check_permissions(
 
 
 Allowed = dict[tuple[str, str], set[AclOperation] | None]
+Futures = dict[str, Future[Any]]
 
 
 def topic_operations(connection: Connection, topics: list[str]) -> Allowed:
     """What we may do with each topic; nothing if we may not even see it, no entry if it is not there."""
-    futures = connection.admin.describe_topics(TopicCollection(topics), include_authorized_operations=True)
-    return dict(operations("topic", futures.items()))
+
+    def describe(names: list[str]) -> Futures:
+        return connection.admin.describe_topics(TopicCollection(names), include_authorized_operations=True)
+
+    return operations("topic", describe, topics)
 
 
 def group_operations(connection: Connection, groups: list[str]) -> Allowed:
-    futures = connection.admin.describe_consumer_groups(groups, include_authorized_operations=True)
-    return dict(operations("group", futures.items()))
+    def describe(names: list[str]) -> Futures:
+        return connection.admin.describe_consumer_groups(names, include_authorized_operations=True)
+
+    return operations("group", describe, groups)
 
 
 def transactional_operations(connection: Connection, prefix: str) -> Allowed:
@@ -125,18 +133,29 @@ def transactional_operations(connection: Connection, prefix: str) -> Allowed:
     return {}
 
 
-def operations(
-    kind: str, futures: Iterable[tuple[str, object]]
-) -> Iterator[tuple[tuple[str, str], set[AclOperation] | None]]:
-    for name, future in futures:
+def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[str]) -> Allowed:
+    """Asked for all names at once, and again for those whose broker was not ready to answer."""
+    found: Allowed = {}
+    futures = describe(names)
+    for name in names:
         try:
-            described = ask(future.result)  # type: ignore[attr-defined]
+            described = answer(name, futures[name], describe)
         except KafkaException as error:
             if denial(error.args[0]):
-                yield (kind, name), set()
+                found[kind, name] = set()
             continue  # not there, or the broker cannot tell
         authorized = described.authorized_operations
-        yield (kind, name), None if authorized is None else set(authorized)
+        found[kind, name] = None if authorized is None else set(authorized)
+    return found
+
+
+def answer(name: str, first: Future[Any], describe: Callable[[list[str]], Futures]) -> Any:
+    try:
+        return first.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART or not transient(error.args[0]):
+            raise
+    return ask(lambda: describe([name])[name].result())
 
 
 def lacks(allowed: set[AclOperation] | None, operation: str) -> bool:

@@ -128,7 +128,10 @@ class Connection:
         """The partitions of an existing topic."""
         found = self.metadata().topics.get(topic)
         if found is None:
-            raise EosError(f"Topic {topic} does not exist.", "Create the declared topics with `eos topics create`.")
+            hidden = f", or {self.security.principal} may not see it" if self.security.protocol != "PLAINTEXT" else ""
+            raise EosError(
+                f"Topic {topic} does not exist{hidden}.", "Create the declared topics with `eos topics create`."
+            )
         return list(found.partitions)
 
     def topic_ids(self, topics: list[str]) -> dict[str, str]:

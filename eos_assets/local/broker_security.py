@@ -15,7 +15,9 @@ from eos_assets.local.ports import LOOPBACK
 ADMIN = "admin"
 #: The name in the brokers' certificate. They know each other by it, on the controllers' listener.
 BROKER = "CN=eos-broker"
+ALIAS = "own"
 DAYS = "3650"
+NEW_KEY = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", DAYS]
 
 
 @dataclass(frozen=True)
@@ -58,25 +60,28 @@ class BrokerSecurity:
         write_whole(self._passwords, json.dumps(passwords))  # last: it says that all is there
 
     def _certificates(self) -> None:
-        authority, request = str(self.folder / "ca.p12"), str(self.folder / "broker.csr")
-        signed, broker = str(self.folder / "broker.pem"), str(self.keystore)
-        for leftover in (authority, request, signed, broker, str(self.authority)):
-            Path(leftover).unlink(missing_ok=True)
-        key = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", DAYS]
-        self._keytool(authority, *key, "-alias", "ca", "-dname", "CN=eos local authority", "-ext", "bc:c")
+        authority = self.folder / "ca.p12"
+        for leftover in (authority, self.authority, self.keystore):
+            leftover.unlink(missing_ok=True)
+        subject = ["-alias", "ca", "-dname", "CN=eos local authority", "-ext", "bc:c"]
+        self._keytool(authority, *NEW_KEY, *subject)
         self._keytool(authority, "-exportcert", "-rfc", "-alias", "ca", "-file", str(self.authority))
-        self._keytool(broker, *key, "-alias", "broker", "-dname", BROKER)
-        self._keytool(broker, "-certreq", "-alias", "broker", "-file", request)
+        self.issue(self.keystore, BROKER)
+
+    def issue(self, store: Path, subject: str) -> None:
+        """A key store with a new key, its certificate for this machine, and the authority that signed it."""
+        request, chain = store.with_suffix(".csr"), store.with_suffix(".pem")
+        self._keytool(store, *NEW_KEY, "-alias", ALIAS, "-dname", subject)
+        self._keytool(store, "-certreq", "-alias", ALIAS, "-file", str(request))
         names = f"san=ip:{LOOPBACK},dns:localhost"
         sign = ["-gencert", "-rfc", "-alias", "ca", "-validity", DAYS, "-ext", names]
-        self._keytool(authority, *sign, "-infile", request, "-outfile", signed)
-        chain = self.folder / "chain.pem"
-        chain.write_text(Path(signed).read_text() + self.authority.read_text())
-        self._keytool(broker, "-importcert", "-noprompt", "-alias", "broker", "-file", str(chain))
+        self._keytool(self.folder / "ca.p12", *sign, "-infile", str(request), "-outfile", str(chain))
+        chain.write_text(chain.read_text() + self.authority.read_text())
+        self._keytool(store, "-importcert", "-noprompt", "-alias", ALIAS, "-file", str(chain))
 
-    def _keytool(self, store: str, *command: str) -> None:
+    def _keytool(self, store: Path, *command: str) -> None:
         tool = find_java().home / "bin" / "keytool"
-        where = ["-keystore", store, "-storetype", "PKCS12", "-storepass:file", str(self.folder / "storepass")]
+        where = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass:file", str(self.folder / "storepass")]
         run = subprocess.run([str(tool), *command, *where], capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise EosError(

@@ -22,7 +22,8 @@ from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
-from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.broker import KafkaCluster, Node
+from eos_assets.local.ports import LOOPBACK, ReservedPort
 from eos_assets.settings import Settings
 from eos_assets_tests.exactly_once.lab import squared
 from eos_assets_tests.waiting import wait_for
@@ -54,9 +55,11 @@ class Guarded:
     cluster: KafkaCluster
     admin: Connection
     user: Connection
+    #: Where clients show a certificate.
+    certificate_listener: str
 
-    def allow(self, permission: Permission) -> None:
-        self.admin.admin.create_acls([AclBinding(*self.key(permission))])
+    def allow(self, permission: Permission, principal: str = f"User:{USER}") -> None:
+        self.admin.admin.create_acls([AclBinding(*self.key(permission, principal))])
         wait_for(lambda: self.allowed(permission))
 
     def forbid(self, permission: Permission) -> None:
@@ -66,10 +69,10 @@ class Guarded:
     def allowed(self, permission: Permission) -> bool:
         return bool(self.admin.admin.describe_acls(AclBindingFilter(*self.key(permission))).result())
 
-    def key(self, permission: Permission) -> tuple[Any, ...]:
+    def key(self, permission: Permission, principal: str = f"User:{USER}") -> tuple[Any, ...]:
         pattern = ResourcePatternType.PREFIXED if permission.prefixed else ResourcePatternType.LITERAL
         kind, operation = RESOURCES[permission.kind], OPERATIONS[permission.operation]
-        return kind, permission.name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW
+        return kind, permission.name, pattern, principal, "*", operation, AclPermissionType.ALLOW
 
 
 def add_user(admin: Connection, name: str, password: str) -> Connection:
@@ -83,11 +86,26 @@ def add_user(admin: Connection, name: str, password: str) -> Connection:
 
 @pytest.fixture(scope="package")
 def guarded(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with KafkaCluster(tmp_path_factory.mktemp("secured"), settings=settings, secured=True) as cluster:
+    cluster = KafkaCluster(tmp_path_factory.mktemp("secured"), settings=settings, secured=True)
+    port = ReservedPort()
+    cluster.overrides = with_certificates(cluster.nodes[0], port.number)
+    with cluster:
         admin = cluster.connection
         create_topics([PIPELINE.source, *PIPELINE.own_topics()], admin)
         fill(admin, PIPELINE.source.name, 90)
-        made = Guarded(cluster, admin, add_user(admin, USER, CANARY))
+        made = Guarded(cluster, admin, add_user(admin, USER, CANARY), f"{LOOPBACK}:{port.number}")
         for permission in permissions(PIPELINE):
             made.allow(permission)
         yield made
+    port.release()
+
+
+def with_certificates(node: Node, port: int) -> dict[str, str]:
+    """One more listener, for clients that show a certificate instead of logging in."""
+    return {
+        "listeners": f"CLIENT://{node.address},CERTIFICATE://{LOOPBACK}:{port},"
+        f"CONTROLLER://{LOOPBACK}:{node.controller_port}",
+        "advertised.listeners": f"CLIENT://{node.address},CERTIFICATE://{LOOPBACK}:{port}",
+        "listener.security.protocol.map": "CLIENT:SASL_SSL,CERTIFICATE:SSL,CONTROLLER:SSL",
+        "listener.name.certificate.ssl.client.auth": "required",
+    }
