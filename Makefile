@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks bench lint format types check up down lock clean
+.PHONY: help install demo test checks bench lint format types containers check up down lock clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: .venv/installed  ## create .venv with the locked versions (the other targets do it by themselves)
 
@@ -42,6 +42,10 @@ format: install  ## mend style and format
 types: install  ## check the types
 	$(BIN)/mypy
 
+containers: install  ## check the Dockerfile and the compose file (needs docker-compose)
+	$(BIN)/hadolint docker/Dockerfile
+	docker-compose --file docker/compose.yaml config --quiet
+
 check: lint types test  ## all that CI runs
 
 up: install  ## start Kafka and Spark and leave them running
@@ -52,6 +56,7 @@ down: install  ## end what `make up` started
 
 lock: install  ## pin anew what pyproject.toml and ivy.xml ask for (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra image -c requirements.lock pyproject.toml -o docker/requirements.lock
 	$(BIN)/python -c 'from eos_assets.local.jars import write_lock; write_lock()'
 
 clean:  ## remove .venv and caches, keep .eos

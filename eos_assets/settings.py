@@ -2,8 +2,9 @@
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eos_assets.errors import EosError
@@ -11,31 +12,68 @@ from eos_assets.files.access import Access
 
 PREFIX = "EOS_"
 
-#: Every variable with its meaning: `eos settings` prints this table.
-MEANINGS = {
-    "EOS_HOME": "folder for jars, server data, logs and state; default: .eos in the project",
-    "EOS_JARS_DIR": "folder of the jars; default: jars in EOS_HOME",
-    "EOS_IVY_SETTINGS": "an Ivy settings file for a mirror or proxy; default: Ivy's own",
-    "EOS_BOOTSTRAP_SERVERS": "the Kafka cluster to use; default: the one that `eos up` started",
-    "EOS_SPARK": "where Spark runs: in-process (local[*,4]), connect (the server of `eos up`), spark://… or sc://…",
-    "EOS_LAKE": "folder or address of the Delta tables; default: lake in EOS_HOME",
-    "EOS_DAGSTER_PORT": "port of the Dagster webserver that `eos up` starts; default: 3000",
-    "EOS_KAFKA_PORT": "first port of the brokers that `eos up` starts; each broker takes two; default: 9092",
-    "EOS_SPARK_CONNECT_PORT": "port of the Spark Connect server that `eos up` starts; default: 15002",
-    "EOS_FILES_ROOT": "folder below which `file:` references may lead; default: none, so no file: is followed",
-    "EOS_FILES_HOSTS": "hosts that http(s) references may name: host, host:port, host:*, or networks; default: none",
-    "EOS_FILES_STORES": "beginnings of other addresses to fetch through fsspec, such as s3://bucket/in/; default: none",
-    "EOS_FILES_MAX_BYTES": "the largest file that is fetched; default: 4 GiB",
-    "EOS_FILES_MAX_UNPACKED_BYTES": "the largest file after unpacking; default: 16 GiB",
-    "EOS_FILES_MAX_RATIO": "how many times larger a file may become by unpacking; default: 200",
-    "EOS_FILES_MAX_SECONDS": "how long fetching and reading one file may take; default: 600",
-    "EOS_STACK": "set by `eos up` in the servers it starts, so that `eos down` finds exactly them",
-}
+PROFILES = ("dev", "test", "production")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SPARKS = ("in-process", "connect", "local[*,4]", "spark://host:port", "sc://host:port", "yarn", "k8s://https://host")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable: its default and meaning in words, and what it may be where that is a short list."""
+
+    name: str
+    default: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+
+
+#: Every variable. `eos settings` prints this table, and docs/configuration.md holds it.
+TABLE = (
+    Setting(
+        "EOS_PROFILE",
+        "dev",
+        "dev: one broker is fine. test: likewise, and sensors stay off. production: 3 replicas, min ISR 2 and no "
+        "unclean election, whatever a pipeline declares",
+        PROFILES,
+    ),
+    Setting("EOS_HOME", ".eos in the project", "folder for jars, server data, logs and state"),
+    Setting("EOS_LAKE", "lake in EOS_HOME", "folder or address of the Delta tables; a cluster must reach it, too"),
+    Setting("EOS_BOOTSTRAP_SERVERS", "those of `eos up`", "the Kafka cluster to use, host:port,…"),
+    Setting("EOS_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", "how to speak to the brokers", PROTOCOLS),
+    Setting("EOS_KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", "how to log in, with a SASL_ protocol", MECHANISMS),
+    Setting("EOS_KAFKA_USERNAME", "none", "who logs in, with a SASL_ protocol"),
+    Setting("EOS_KAFKA_PASSWORD", "none", "the password of that user", secret=True),
+    Setting("EOS_KAFKA_CA_FILE", "the system's", "PEM file of the authority that signed the brokers' certificates"),
+    Setting("EOS_KAFKA_CERTIFICATE_FILE", "none", "PEM file of the client's certificate chain, where brokers want one"),
+    Setting("EOS_KAFKA_KEY_FILE", "none", "PEM file (PKCS#8) of the key of that certificate"),
+    Setting("EOS_KAFKA_KEY_PASSWORD", "none", "the password of that key", secret=True),
+    Setting(
+        "EOS_SPARK", "`eos up`, else in-process", "where Spark runs; connect is the server of `eos up`", choices=SPARKS
+    ),
+    Setting("EOS_SPARK_PYTHON", "this Python", "the Python of the executors of a cluster, as a path there"),
+    Setting("EOS_PY_FILES", "none", "more .py, .zip or .whl files for the executors, comma separated"),
+    Setting("EOS_JARS_DIR", "jars in EOS_HOME", "folder of the jars"),
+    Setting("EOS_IVY_SETTINGS", "Ivy's own", "an Ivy settings file for a mirror or proxy"),
+    Setting("EOS_DAGSTER_PORT", "3000", "port of the Dagster webserver that `eos up` starts"),
+    Setting("EOS_KAFKA_PORT", "9092", "first port of the brokers that `eos up` starts; each broker takes two"),
+    Setting("EOS_SPARK_CONNECT_PORT", "15002", "port of the Spark Connect server that `eos up` starts"),
+    Setting("EOS_FILES_ROOT", "none", "folder below which `file:` references may lead; without it none is followed"),
+    Setting("EOS_FILES_HOSTS", "none", "hosts that http(s) references may name: host, host:port, host:* or networks"),
+    Setting("EOS_FILES_STORES", "none", "beginnings of other addresses to fetch through fsspec, as s3://bucket/in/"),
+    Setting("EOS_FILES_MAX_BYTES", "4 GiB", "the largest file that is fetched"),
+    Setting("EOS_FILES_MAX_UNPACKED_BYTES", "16 GiB", "the largest file after unpacking"),
+    Setting("EOS_FILES_MAX_RATIO", "200", "how many times larger a file may become by unpacking"),
+    Setting("EOS_FILES_MAX_SECONDS", "600", "how long fetching and reading one file may take, in seconds"),
+    Setting("EOS_STACK", "none", "set by `eos up` in the servers it starts, so that `eos down` finds exactly them"),
+)
+NAMES = tuple(setting.name for setting in TABLE)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of this process; `load` is the only reader of the environment."""
+    """The settings of this process; `load` is the only reader of the environment. Secrets are in no repr."""
 
     home: Path
     jars_dir: Path
@@ -47,6 +85,17 @@ class Settings:
     kafka_port: int
     spark_connect_port: int
     files: Access
+    profile: str = "dev"
+    kafka_security_protocol: str = "PLAINTEXT"
+    kafka_sasl_mechanism: str | None = None
+    kafka_username: str | None = None
+    kafka_password: str | None = field(default=None, repr=False)
+    kafka_ca_file: Path | None = None
+    kafka_certificate_file: Path | None = None
+    kafka_key_file: Path | None = None
+    kafka_key_password: str | None = field(default=None, repr=False)
+    spark_python: str | None = None
+    py_files: tuple[Path, ...] = ()
 
     @staticmethod
     def load(environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -57,25 +106,86 @@ class Settings:
             home=home,
             jars_dir=Path(environ.get("EOS_JARS_DIR") or home / "jars").absolute(),
             ivy_settings=Path(ivy_settings).absolute() if ivy_settings else None,
-            bootstrap_servers=environ.get("EOS_BOOTSTRAP_SERVERS") or None,
-            spark=environ.get("EOS_SPARK") or None,
+            bootstrap_servers=servers(environ, "EOS_BOOTSTRAP_SERVERS"),
+            spark=spark(environ, "EOS_SPARK"),
             lake=environ.get("EOS_LAKE") or str(home / "lake"),
             dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
             spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
             files=Access.load(environ),
+            profile=choice(environ, "EOS_PROFILE", PROFILES) or "dev",
+            kafka_security_protocol=choice(environ, "EOS_KAFKA_SECURITY_PROTOCOL", PROTOCOLS) or "PLAINTEXT",
+            kafka_sasl_mechanism=choice(environ, "EOS_KAFKA_SASL_MECHANISM", MECHANISMS),
+            kafka_username=environ.get("EOS_KAFKA_USERNAME") or None,
+            kafka_password=environ.get("EOS_KAFKA_PASSWORD") or None,
+            kafka_ca_file=file(environ, "EOS_KAFKA_CA_FILE"),
+            kafka_certificate_file=file(environ, "EOS_KAFKA_CERTIFICATE_FILE"),
+            kafka_key_file=file(environ, "EOS_KAFKA_KEY_FILE"),
+            kafka_key_password=environ.get("EOS_KAFKA_KEY_PASSWORD") or None,
+            spark_python=environ.get("EOS_SPARK_PYTHON") or None,
+            py_files=files(environ, "EOS_PY_FILES"),
         )
 
 
 def refuse_unknown(environ: Mapping[str, str]) -> None:
     for name in environ:
-        if name.startswith(PREFIX) and name not in MEANINGS:
-            near = difflib.get_close_matches(name, MEANINGS, n=1)
+        if name.startswith(PREFIX) and name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise EosError(
                 f"The environment variable {name} is not a setting of eos_assets.",
                 f"{hint}`eos settings` lists all of them; unset {name}.",
             )
+
+
+def choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str | None:
+    """One of a few words, as it is written here."""
+    text = environ.get(name)
+    if not text or text in choices:
+        return text or None
+    raise EosError(f"{name}={text} is none of its values.", f"{hint(text, choices)}Use {' or '.join(choices)}.")
+
+
+def hint(text: str, choices: tuple[str, ...]) -> str:
+    """The nearest right value. Letters of the wrong size, and '_' for '-', are the usual slips."""
+    plain = {re.sub(r"[_\s]", "-", choice).lower(): choice for choice in choices}
+    near = difflib.get_close_matches(re.sub(r"[_\s]", "-", text).lower(), plain, n=1, cutoff=0.5)
+    return f"Did you mean {plain[near[0]]}? " if near else ""
+
+
+def servers(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name)
+    for one in (text or "").split(",") if text else ():
+        if not re.fullmatch(r"\s*(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", one):
+            raise EosError(f"{name}={text} is no list of brokers: {one.strip()!r}.", f"Set {name} to host:port,….")
+    return text or None
+
+
+def spark(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name)
+    if not text or re.fullmatch(r"in-process|connect|yarn|local(\[.+\])?|(spark|sc|k8s)://.+", text):
+        return text or None
+    raise EosError(f"{name}={text} is no address of a Spark.", f"{hint(text, SPARKS)}Use {', '.join(SPARKS)}.")
+
+
+def file(environ: Mapping[str, str], name: str) -> Path | None:
+    """A file that is there and may be read."""
+    text = environ.get(name)
+    if not text:
+        return None
+    path = Path(text).absolute()
+    if not path.is_file() or not os.access(path, os.R_OK):
+        raise EosError(f"{name}={text} is no file that can be read.", f"Correct {name}, or unset it.")
+    return path
+
+
+def files(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    names = [text.strip() for text in (environ.get(name) or "").split(",") if text.strip()]
+    found = [file({name: text}, name) for text in names]
+    for path in found:
+        if path and path.suffix not in (".py", ".zip", ".whl", ".egg"):
+            raise EosError(f"{name}: {path} is no Python code.", f"Let {name} name .py, .zip or .whl files.")
+    return tuple(path for path in found if path)
 
 
 def port(environ: Mapping[str, str], name: str, default: int) -> int:
@@ -91,3 +201,16 @@ def project_root(folder: Path) -> Path:
         if (candidate / "pyproject.toml").is_file():
             return candidate
     return folder
+
+
+def markdown_table() -> str:
+    """The table of docs/configuration.md."""
+    lines = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    for setting in TABLE:
+        meaning = setting.meaning
+        if setting.choices:
+            meaning += ": " + ", ".join(f"`{choice}`" for choice in setting.choices)
+        if setting.secret:
+            meaning += "; a secret"
+        lines.append(f"| `{setting.name}` | {setting.default} | {meaning} |")
+    return "\n".join(lines) + "\n"

@@ -1,12 +1,17 @@
 """`eos`, the command line: each command loads its own module, so that `eos --help` is quick."""
 
 import importlib
+import os
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
 from eos_assets.errors import EosError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 #: Command → (module, one line of help).
 COMMANDS = {
@@ -17,6 +22,7 @@ COMMANDS = {
     "jars": ("doctor", "Fetch the jars of Kafka and Spark."),
     "settings": ("doctor", "List every setting with its meaning."),
     "topics": ("topics", "Create and compare the declared topics."),
+    "acls": ("acls", "Print the commands that grant a pipeline the least it needs."),
     "fill": ("fill", "Write integers into a topic, each exactly once."),
     "files": ("files", "Generate files of transactions, and announce files."),
     "preview": ("look", "Show records and what a pipeline makes of them."),
@@ -27,6 +33,7 @@ COMMANDS = {
     "audit": ("audit", "Bring the audit tables up to date, rebuild them, or ask them."),
     "trace": ("look", "Show where a record came from, or what became of it."),
     "experiment": ("experiment", "Compare the three deliveries under the same failures."),
+    "connect-server": ("connect", "Run a Spark Connect server in the foreground."),
     "demo": ("demo", "Run the main job on servers of its own."),
 }
 
@@ -41,7 +48,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"eos_assets.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name}_command")
+        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 
@@ -58,8 +65,15 @@ class Commands(click.Group):
         except Exception as error:
             if type(error).__name__ != "KafkaException":
                 raise
-            tell(EosError(f"Kafka says: {error.args[0].str()} ({error.args[0].name()}).", "Look with `eos doctor`."))
+            tell(kafka_says(error.args[0]))
             raise click.exceptions.Exit(1) from error
+
+
+def kafka_says(error: "KafkaError") -> EosError:
+    from eos_assets.kafka.denied import denied
+
+    known = denied(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
+    return known or EosError(f"Kafka says: {error.str()} ({error.name()}).", "Look with `eos doctor`.")
 
 
 def tell(error: EosError) -> None:

@@ -3,11 +3,12 @@
 import os
 
 import click
+from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.settings import MEANINGS, Settings
+from eos_assets.settings import TABLE, Settings, markdown_table
 
 
 @click.command("doctor")
@@ -36,9 +37,16 @@ def jars_command() -> None:
 
 
 @click.command("settings")
-def settings_command() -> None:
-    """List every setting with its meaning and its value, if it is set."""
-    table = Table("variable", "meaning", "set to")
-    for name, meaning in MEANINGS.items():
-        table.add_row(name, meaning, os.environ.get(name, ""))
+@click.option("--markdown", is_flag=True, help="As in docs/configuration.md.")
+def settings_command(markdown: bool) -> None:
+    """List every setting with its default, its meaning and its value, if it is set. Secrets are not shown."""
+    if markdown:
+        click.echo(markdown_table(), nl=False)
+        return
+    table = Table("variable", "default", "meaning", "set to")
+    for setting in TABLE:
+        value = os.environ.get(setting.name, "")
+        values = f" ({', '.join(setting.choices)})" if setting.choices else ""
+        shown = "(hidden)" if value and setting.secret else value
+        table.add_row(*(escape(cell) for cell in (setting.name, setting.default, setting.meaning + values, shown)))
     console().print(table)

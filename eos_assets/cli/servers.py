@@ -24,9 +24,17 @@ PORT = click.IntRange(1, 65535)
 )
 @click.option("--spark-port", type=PORT, help="Port of Spark Connect. Default: EOS_SPARK_CONNECT_PORT, 15002.")
 @click.option("--dagster-port", type=PORT, help="Port of the Dagster webserver. Default: EOS_DAGSTER_PORT, 3000.")
+@click.option(
+    "--secured/--not-secured", default=None, help="Kafka with SASL/SCRAM over TLS and access lists. Default: open."
+)
 @click.option("--dagster/--no-dagster", default=True, help="Whether to start the Dagster webserver and daemon, too.")
 def up_command(
-    brokers: str | None, kafka_port: int | None, spark_port: int | None, dagster_port: int | None, dagster: bool
+    brokers: str | None,
+    kafka_port: int | None,
+    spark_port: int | None,
+    dagster_port: int | None,
+    secured: bool | None,
+    dagster: bool,
 ) -> None:
     """Start Kafka, Spark Connect and Dagster on this machine, on loopback, and leave them running.
 
@@ -44,6 +52,7 @@ def up_command(
             spark_port=spark_port or settings.spark_connect_port,
             dagster_port=(dagster_port or settings.dagster_port) if dagster else None,
             say=status.update,
+            secured=secured,
         )
     show(servers)
 

@@ -13,6 +13,7 @@ from eos_assets.defs.transactional_topic import sink_keys
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.settings import Settings
 
 SECONDS = 5
 #: At most so many offsets of each partition in one run; the next tick asks for the next ones.
@@ -28,6 +29,12 @@ ACTIVE = [
     dg.DagsterRunStatus.CANCELING,
 ]
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+def default_status() -> dg.DefaultSensorStatus:
+    """In the profile of tests nothing runs that nobody asked for."""
+    tests = Settings.load().profile == "test"
+    return dg.DefaultSensorStatus.STOPPED if tests else dg.DefaultSensorStatus.RUNNING
 
 
 class GivenUp(Exception):
@@ -76,7 +83,7 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         name=f"{pipeline.name}_new_records",
         job=job,
         minimum_interval_seconds=SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=default_status(),
         description=f"Runs {pipeline.name} when {pipeline.source.name} has new records; repeats with back-off, then "
         "gives up aloud.",
     )
@@ -161,7 +168,7 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         name=f"{pipeline.name}_failed_checks",
         job=checks,
         minimum_interval_seconds=SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=default_status(),
         description=f"Evaluates the checks of {pipeline.name} again when one failed; gives up aloud.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

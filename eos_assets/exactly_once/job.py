@@ -27,7 +27,7 @@ class Job:
     """One Spark job over some source partitions."""
 
     names: Names
-    kafka: dict[str, Any]
+    kafka: dict[str, Any] = field(repr=False)  # with the password
     ranges: dict[int, OffsetRange]
     geneses: dict[int, int]
     topic_ids: dict[str, str]

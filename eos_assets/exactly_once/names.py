@@ -28,7 +28,12 @@ class Names:
 
     def transactional_id(self, partition: int) -> str:
         """Never a run id, an attempt or a host in it: the id must outlive them to fence them."""
-        return f"eos/{self.pipeline}/{self.source}/{partition}"
+        return f"{self.transactional_prefix}{self.source}/{partition}"
+
+    @property
+    def transactional_prefix(self) -> str:
+        """What all transactional ids of the pipeline begin with, for access lists."""
+        return f"eos/{self.pipeline}/"
 
     @property
     def ledger(self) -> str:

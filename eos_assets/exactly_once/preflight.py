@@ -1,18 +1,23 @@
 """What must hold before a run: topics, ids, durability, group, timeouts. Refuses with the reason; writes nothing."""
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.durability import check_durability
 from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.denied import denial
 from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import await_visible, compare_topics
 
 
 def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict[str, int]:
     """All topics are there; the ledger and the provenance grow with the source. Returns the sinks' partitions."""
+    check_permissions(pipeline, connection, mode)  # first: a topic that we may not see looks like one that is missing
     existing = connection.metadata().topics
     missing = [t.name for t in (pipeline.source, *pipeline.own_topics(mode)) if t.name not in existing]
     if missing:
@@ -27,8 +32,7 @@ def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict
     for topic in (names.ledger, names.provenance, names.dead_letters):
         if len(existing[topic].partitions) < sources:
             grow(connection, topic, sources)
-    if pipeline.durability == "production":
-        check_durability(pipeline, connection, mode)
+    check_durability(pipeline, connection, mode)
     return {names.sink(s.name): len(existing[names.sink(s.name)].partitions) for s in pipeline.sinks}
 
 
@@ -55,22 +59,18 @@ def check_declarations(pipeline: Pipeline, connection: Connection, mode: Mode) -
 def grow(connection: Connection, topic: str, partitions: int) -> None:
     """Our own topics follow the source: partition p of the ledger belongs to partition p of the source."""
     for future in connection.admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        future.result()
-    await_visible({topic}, connection)
-
-
-def check_durability(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
-    topics = connection.metadata().topics
-    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in pipeline.own_topics(mode)]
-    for resource, future in connection.admin.describe_configs(resources).items():
-        replicas = min(len(p.replicas) for p in topics[resource.name].partitions.values())
-        in_sync = int(future.result()["min.insync.replicas"].value)
-        if replicas < 3 or in_sync < 2:
+        try:
+            future.result()
+        except KafkaException as error:
+            if not denial(error.args[0]):
+                raise
+            principal = connection.security.principal
             raise EosError(
-                f"{resource.name} has {replicas} replica(s) and min.insync.replicas={in_sync}: one broker's loss may "
-                "lose what was acknowledged.",
-                "Give it 3 replicas and min.insync.replicas=2, or declare durability='dev'.",
-            )
+                f"The source has {partitions} partitions now, {topic} must grow with it, and {principal} lacks Alter "
+                f"on topic {topic}. Nothing was written.",
+                f"Grant it (`eos acls --creation` prints the command), or give {topic} {partitions} partitions.",
+            ) from error
+    await_visible({topic}, connection)
 
 
 def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans: list[PartitionPlan]) -> dict[str, str]:
@@ -127,7 +127,12 @@ def check_timeout(pipeline: Pipeline, connection: Connection) -> None:
     """The broker must allow the transaction timeout; its maximum is 15 minutes unless configured."""
     broker = str(next(iter(connection.metadata().brokers)))
     resource = ConfigResource(ResourceType.BROKER, broker)
-    config = connection.admin.describe_configs([resource])[resource].result()
+    try:
+        config = connection.admin.describe_configs([resource])[resource].result()
+    except KafkaException as error:
+        if denial(error.args[0]):
+            return  # who may not look at brokers is told by init_transactions, before any output
+        raise
     allowed = int(config["transaction.max.timeout.ms"].value)
     if pipeline.transaction_timeout_ms > allowed:
         raise EosError(

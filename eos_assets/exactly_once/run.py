@@ -23,6 +23,7 @@ from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.denied import denied_in_spark
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
 
@@ -126,6 +127,9 @@ class Run:
             except EosError:
                 raise
             except Exception as failure:
+                turned_away = denied_in_spark(str(failure), self.connection.security.principal)
+                if turned_away:
+                    raise turned_away from failure
                 self.report.failures.append(brief(failure))
                 self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
                 if not may_heal(failure):

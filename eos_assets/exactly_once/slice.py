@@ -16,6 +16,7 @@ from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
+from eos_assets.kafka.denied import Denied, denial
 from eos_assets.kafka.producer import Producer, Refused, messages_of
 
 #: Records handed to the producer at a time.
@@ -189,6 +190,8 @@ class Slice:
         cause = self.producer.fatal_error() or error
         if cause.code() in FENCED:
             return Fenced(f"{what}: {cause.str()}")
+        if kind := denial(cause):
+            return Denied(f"{what}: {cause.name()}: {cause.str()}", kind)
         return Fatal(f"{what}: {error.str()}")
 
     def write_dead_letters(self, rows: pa.RecordBatch, sequences: Integers, reader: SourceReader) -> None:

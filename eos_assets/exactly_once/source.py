@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.tail import READER_GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 READER = {
     "failOnDataLoss": "true",
     "includeHeaders": "true",
+    "groupIdPrefix": READER_GROUP,
     "kafka.isolation.level": "read_committed",
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -66,4 +68,4 @@ def records(
 
 def spark_options(connection: Connection) -> dict[str, str]:
     """The connection in the words of the Java client."""
-    return {"kafka.bootstrap.servers": connection.bootstrap_servers}
+    return {"kafka.bootstrap.servers": connection.bootstrap_servers, **connection.security.java()}

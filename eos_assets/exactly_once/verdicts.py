@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from eos_assets.kafka.denied import Denied, denial
+
 Answer = TypeVar("Answer")
 
 
@@ -44,10 +46,12 @@ def step(call: Callable[[], Answer], what: str, patience: float) -> Answer:
 
 
 def verdict(error: KafkaError, what: str) -> Exception:
-    """The three kinds of error, told apart."""
+    """The three kinds of error, told apart, and a fourth that no retry heals: a permission is missing."""
     text = f"{what}: {error.name()}: {error.str()}"
     if error.code() in FENCED:
         return Fenced(text)
+    if kind := denial(error):
+        return Denied(text, kind)
     if error.txn_requires_abort():
         return Abortable(text)
     return Fatal(text)

@@ -25,6 +25,7 @@ from eos_assets.exactly_once.invariants import (
 )
 from eos_assets.exactly_once.judges import TOLD_SCHEMA, Case, Scope, SinkJudge, SourceJudge
 from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.tables import Tables, unioned
 from eos_assets.exactly_once.window import Looker
@@ -109,6 +110,7 @@ class Verifier:
 
     def verify(self) -> Verification:
         begun = time.monotonic()
+        check_permissions(self.pipeline, self.connection, self.mode, writes=False)
         self.window = Looker(self.pipeline, self.connection, self.mode, full=self.full).look()
         self.tables = Tables(self.pipeline, self.spark, self.connection, self.mode, self.window)
         self.tallies = self.count()

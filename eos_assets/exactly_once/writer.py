@@ -22,6 +22,7 @@ from eos_assets.exactly_once.spill import Spill
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
+from eos_assets.kafka.denied import REMEDY, Denied
 
 #: Rows of one origin that are held back in memory until the next origin shows that it is complete; more go to disk.
 HELD_ROWS = 50_000
@@ -67,9 +68,14 @@ class PartitionWriter:
             self.transaction.abandon(hopeless)
             self.drain()
             return self.outcome("failed", str(hopeless))
+        except Denied as missing:
+            self.transaction.abandon(missing)
+            return self.outcome("refused", self.lacking(missing))
         except KafkaException as failure:
             meaning = verdict(failure.args[0], f"partition {self.planned.partition}")
             self.transaction.abandon(meaning)
+            if isinstance(meaning, Denied):
+                return self.outcome("refused", self.lacking(meaning))
             raise meaning from failure
         except BaseException as failure:
             self.transaction.abandon(failure)
@@ -80,6 +86,17 @@ class PartitionWriter:
             self.transaction.close()
             self.spares.close()
             self.reader.close()
+
+    def lacking(self, missing: Denied) -> str:
+        """What to grant: no retry heals it, and nothing of this attempt is visible."""
+        names, who = self.job.names, f"User:{self.job.kafka.get('sasl.username', 'ANONYMOUS')}"
+        places = {
+            "transactional id": f"Write on transactional-id {names.transactional_prefix}…",
+            "group": f"Read on group {names.group}",
+        }
+        lacks = places.get(missing.kind, f"a permission on a {missing.kind}")
+        remedy = REMEDY.format(principal=who).replace("PIPELINE", names.pipeline)
+        return f"{who} lacks {lacks} ({missing}). Nothing of this attempt is visible. {remedy}"
 
     def write(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
         decision = self.open()

@@ -10,6 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from eos_assets.errors import EosError
+from eos_assets.kafka.denied import Complaints, unreachable
+from eos_assets.kafka.security import Security
 from eos_assets.settings import Settings
 
 #: librdkafka logs each refused connection at level 3; we report what matters ourselves. A broker that comes back
@@ -67,50 +69,69 @@ def transient(error: KafkaError) -> bool:
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach one Kafka cluster."""
+    """How to reach one Kafka cluster. It may be printed: no secret is in its repr."""
 
     bootstrap_servers: str
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+    security: Security = field(default_factory=Security)
 
     @staticmethod
     def load(settings: Settings) -> "Connection":
         """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
         from eos_assets.local.stack import Stack  # tasks need the connection, not the local servers
 
-        servers = settings.bootstrap_servers or Stack(settings).address_of("kafka")
+        security = Security.load(settings)
+        if settings.bootstrap_servers:
+            return Connection(settings.bootstrap_servers, security=security)
+        stack = Stack(settings)
+        servers = stack.address_of("kafka")
         if servers is None:
             raise EosError("No Kafka is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
-        return Connection(servers)
+        given = security.protocol != "PLAINTEXT"  # else the administrator of a secured local cluster
+        return Connection(servers, security=security if given else stack.security() or security)
 
     def config(self, **more: Any) -> dict[str, Any]:
         """A librdkafka configuration; keyword names have underscores for dots."""
         extra = {name.replace("_", "."): value for name, value in more.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, **DEFAULTS, **self.options, **extra}
+        known = {**DEFAULTS, **self.security.librdkafka(), **self.options}
+        return {"bootstrap.servers": self.bootstrap_servers, **known, **extra}
 
     @cached_property
     def admin(self) -> AdminClient:
         """One client for all calls: a future whose client is gone fails."""
-        return AdminClient(self.config())
+        config: dict[str, Any] = {**self.config(), "error_cb": self.complaints.note}
+        return AdminClient(config)
+
+    @cached_property
+    def complaints(self) -> Complaints:
+        """What the clients say about the brokers meanwhile: a call that times out does not tell why."""
+        return Complaints()
 
     def __getstate__(self) -> dict[str, Any]:
         """Clients do not pickle; the other side makes its own."""
-        return {"bootstrap_servers": self.bootstrap_servers, "options": self.options}
+        return {"bootstrap_servers": self.bootstrap_servers, "options": self.options, "security": self.security}
 
     def metadata(self, patience: float = PATIENCE_SECONDS) -> ClusterMetadata:
-        """The cluster's brokers and topics; a cluster that does not answer is a clear error."""
-        try:
-            return self.admin.list_topics(timeout=patience)
-        except KafkaException as error:
-            raise EosError(
-                f"No Kafka broker answers at {self.bootstrap_servers}: {error.args[0].str()}.",
-                "Check the address, or start a local one with `eos up`.",
-            ) from error
+        """The cluster's brokers and topics; a cluster that does not answer is a clear error, and one that turns us
+        away says so at once."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self.admin.list_topics(timeout=min(1.0, patience))
+            except KafkaException as error:
+                self.admin.poll(0)  # takes in why
+                told = self.complaints.last(self.security)
+                if told or time.monotonic() > deadline:
+                    raise told or unreachable(self.bootstrap_servers, error.args[0], self.complaints) from error
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of an existing topic."""
         found = self.metadata().topics.get(topic)
         if found is None:
-            raise EosError(f"Topic {topic} does not exist.", "Create the declared topics with `eos topics create`.")
+            hidden = f", or {self.security.principal} may not see it" if self.security.protocol != "PLAINTEXT" else ""
+            raise EosError(
+                f"Topic {topic} does not exist{hidden}.", "Create the declared topics with `eos topics create`."
+            )
         return list(found.partitions)
 
     def topic_ids(self, topics: list[str]) -> dict[str, str]:

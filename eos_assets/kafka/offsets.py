@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.tail import READER_GROUP
 
 TRY_SECONDS = 3.0
 #: An election after the loss of a broker takes some seconds.
@@ -56,7 +57,7 @@ def ends(connection: Connection, topic: str, partitions: list[int], isolation: s
     that remembers a dead leader asks it again and again."""
 
     def question() -> dict[int, tuple[int, int]]:
-        config = connection.config(group_id="eos-reader", isolation_level=isolation, enable_auto_commit=False)
+        config = connection.config(group_id=READER_GROUP, isolation_level=isolation, enable_auto_commit=False)
         consumer = Consumer(config)
         try:
             return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), TRY_SECONDS) for p in partitions}
@@ -71,7 +72,7 @@ def offsets_at(connection: Connection, topic: str, milliseconds: dict[int, int])
     wanted = [TopicPartition(topic, p, max(0, ms)) for p, ms in milliseconds.items()]
 
     def question() -> dict[int, int]:
-        consumer = Consumer(connection.config(group_id="eos-reader", enable_auto_commit=False))
+        consumer = Consumer(connection.config(group_id=READER_GROUP, enable_auto_commit=False))
         try:
             found = consumer.offsets_for_times(wanted, TRY_SECONDS)
         finally:

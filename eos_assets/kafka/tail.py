@@ -9,13 +9,15 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection, ask
 
 PATIENCE_SECONDS = 30
+#: The group of readers that join none: brokers want a permission on it all the same.
+READER_GROUP = "eos-reader"
 
 
 def reader(connection: Connection, isolation: str = "read_committed") -> Consumer:
     """A consumer that is assigned partitions, joins no group and commits nothing."""
     return Consumer(
         connection.config(
-            group_id="eos-reader",
+            group_id=READER_GROUP,
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             auto_offset_reset="error",

@@ -5,7 +5,7 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eos_assets.errors import EosError
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.security import Security
+from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.folders import make_folder, write_whole
 from eos_assets.local.jars import jars
 from eos_assets.local.java import find_java
@@ -75,6 +78,7 @@ class KafkaCluster:
         first_port: int | None = None,
         settings: Settings | None = None,
         overrides: Mapping[str, str] | None = None,
+        secured: bool = False,
         env: Mapping[str, str] | None = None,
         tied: bool = True,
     ) -> None:
@@ -89,6 +93,7 @@ class KafkaCluster:
         self.fixed = first_port is not None
         self.settings = settings or Settings.load()
         self.overrides = dict(overrides or {})
+        self.secured = BrokerSecurity(folder / "security") if secured else None
         self.env = dict(env or {})
         self.tied = tied
         self._reserved = [] if self.fixed else [ReservedPort() for _ in range(2 * brokers)]
@@ -103,6 +108,12 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(node.address for node in self.nodes)
 
+    @property
+    def connection(self) -> Connection:
+        """To all brokers; of a secured cluster, as its administrator."""
+        security = self.secured.client() if self.secured else Security()
+        return Connection(self.bootstrap_servers, security=security)
+
     def start(self) -> None:
         """Formats what is not formatted, starts what does not run, returns when every broker serves."""
         down = [node for node in self.nodes if not self.runs(node)]
@@ -113,6 +124,8 @@ class KafkaCluster:
                     node.controller_port, f"the controller of Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT"
                 )
         cluster_id = self.cluster_id()
+        if self.secured:
+            self.secured.make()
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: self._format(node, cluster_id), down))
         try:
@@ -169,11 +182,14 @@ class KafkaCluster:
     def _format(self, node: Node, cluster_id: str) -> None:
         """Writes the configuration, and formats the data folder once: a formatted one is left alone."""
         make_folder(node.folder)
+        if self.secured:
+            node.folder.chmod(0o700)  # its configuration holds passwords
         write_whole(node.properties, self.server_properties(node))
         write_whole(node.folder / "log4j2.properties", LOG4J)
         if (node.data / "meta.properties").exists():
             return
         tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--ignore-formatted"]
+        tool += self.secured.format_arguments() if self.secured else []
         run = subprocess.run(
             self._java("256m", *tool, "-c", str(node.properties)), capture_output=True, text=True, check=False
         )
@@ -204,7 +220,7 @@ class KafkaCluster:
         assert node.process is not None
         await_ready(
             node.process,
-            lambda: serves(node.address, node.id),
+            lambda: serves(replace(self.connection, bootstrap_servers=node.address), node.id),
             START_SECONDS,
             f"Look into {node.log}; if its data is beyond repair, remove {node.data} and start again.",
         )
@@ -236,18 +252,15 @@ class KafkaCluster:
             # A killed broker may register again only when its old session has expired: 9 s by default.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,
+            **(self.secured.properties(node.address, f"{LOOPBACK}:{node.controller_port}") if self.secured else {}),
             **self.overrides,
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
-def serves(address: str, broker_id: int) -> bool:
+def serves(connection: Connection, broker_id: int) -> bool:
     """True once this broker answers a client and counts itself among the live brokers."""
-    quiet: dict[str, str | int | float | bool] = {
-        "bootstrap.servers": address,
-        "log_level": 2,
-        "socket.connection.setup.timeout.ms": 1000,
-    }
+    quiet = connection.config(socket_connection_setup_timeout_ms=1000)
     try:
         return broker_id in AdminClient(quiet).list_topics(timeout=1).brokers
     except KafkaException:

@@ -25,12 +25,14 @@ class SparkConnectServer:
         *,
         port: int,
         settings: Settings | None = None,
+        master: str = "local[*,4]",
         env: Mapping[str, str] | None = None,
         tied: bool = True,
     ) -> None:
         self.folder = folder
         self.port = port
         self.settings = settings or Settings.load()
+        self.master = master
         self.env = dict(env or {})
         self.tied = tied
         self.process: ServerProcess | None = None
@@ -45,24 +47,10 @@ class SparkConnectServer:
 
     def start(self) -> None:
         require_free(self.port, SPARK_PURPOSE, SPARK_SETTING)
-        config = {
-            **cluster_config("local[*,4]", self.settings),
-            "spark.connect.grpc.binding.address": LOOPBACK,
-            "spark.connect.grpc.binding.port": str(self.port),
-            "spark.local.dir": str(self.folder / "tmp"),
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-        }
-        command = [str(spark_home() / "bin" / "spark-submit"), "--class", MAIN_CLASS, "--name", "eos"]
-        for name, value in config.items():
-            command += ["--conf", f"{name}={value}"]
-        env = {
-            **self.env,
-            "SPARK_HOME": str(spark_home()),
-            "JAVA_HOME": str(find_java().home),
-            "PYSPARK_PYTHON": sys.executable,
-        }
+        command = connect_command(self.settings, self.master, LOOPBACK, self.port, self.folder)
+        env = {**self.env, **connect_environment(self.settings)}
         self.process = ServerProcess.spawn(
-            "Spark Connect", [*command, "spark-internal"], log=self.log, cwd=self.folder, env=env, tied=self.tied
+            "Spark Connect", command, log=self.log, cwd=self.folder, env=env, tied=self.tied
         )
         try:
             await_ready(self.process, self.serves, START_SECONDS, f"Look into {self.log}.")
@@ -77,6 +65,32 @@ class SparkConnectServer:
     def stop(self) -> None:
         if self.process:
             self.process.stop()
+
+
+def connect_command(
+    settings: Settings, master: str, host: str, port: int, folder: Path, more: Mapping[str, str] | None = None
+) -> list[str]:
+    """What starts a server: the configuration holds no secret, as anybody may see command lines."""
+    config = {
+        **cluster_config(master, settings),
+        "spark.connect.grpc.binding.address": host,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.local.dir": str(folder / "tmp"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **(more or {}),
+    }
+    command = [str(spark_home() / "bin" / "spark-submit"), "--class", MAIN_CLASS, "--name", "eos"]
+    for name, value in config.items():
+        command += ["--conf", f"{name}={value}"]
+    return [*command, "spark-internal"]
+
+
+def connect_environment(settings: Settings) -> dict[str, str]:
+    return {
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": settings.spark_python or sys.executable,
+    }
 
 
 def serves(port: int) -> bool:

@@ -12,7 +12,9 @@ from typing import Any
 import psutil
 
 from eos_assets.errors import EosError
+from eos_assets.kafka.security import Security
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
 from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
 from eos_assets.local.java import find_java
@@ -93,6 +95,7 @@ class Stack:
         spark_port: int,
         dagster_port: int | None,
         say: Callable[[str], None],
+        secured: bool | None = None,
     ) -> list[Server]:
         """Starts what does not run yet. If it fails or is interrupted, what it started is ended again."""
         find_java()
@@ -101,7 +104,7 @@ class Stack:
             require_space(self.home)
             kept = self.running()
             end_processes(self.strangers(kept))  # left by an `eos up` that was killed before it could record them
-            cluster = self.cluster(brokers, kafka_port, kept)
+            cluster = self.cluster(brokers, kafka_port, kept, secured)
             spark = next((server for server in kept if server.name == "spark"), None)
             dagster = [server for server in kept if server.name.startswith("dagster")]
             if spark is None:
@@ -129,14 +132,24 @@ class Stack:
                 self.save(kept)
                 raise
 
-    def cluster(self, brokers: int | None, first_port: int, kept: list[Server]) -> KafkaCluster:
-        """The cluster of this home. Its number of brokers is fixed by its data; asking for another is refused."""
+    def cluster(
+        self, brokers: int | None, first_port: int, kept: list[Server], secured: bool | None = None
+    ) -> KafkaCluster:
+        """The cluster of this home. Its data fixes the number of brokers and whether they are secured; asking for
+        something else is refused."""
         formatted = self.formatted_brokers()
         count = brokers or formatted or 1
         if formatted and count != formatted:
             raise EosError(
                 f"{self.kafka_folder} holds the data of {formatted} broker(s), not {count}.",
                 f"Say `eos up --brokers {formatted}`, or `eos down --delete-data` first, or set another EOS_HOME.",
+            )
+        known = BrokerSecurity(self.kafka_folder / "security").exists()
+        if formatted and secured is not None and secured != known:
+            raise EosError(
+                f"{self.kafka_folder} holds the data of {'a secured' if known else 'an open'} cluster.",
+                f"Say `eos up --{'' if known else 'not-'}secured`, or `eos down --delete-data` first, or set another "
+                "EOS_HOME.",
             )
         running = {server.name: server for server in kept if server.name.startswith("kafka")}
         if running:  # keep the ports of what already runs
@@ -147,6 +160,7 @@ class Stack:
             brokers=count,
             first_port=first_port,
             settings=self.settings,
+            secured=known if secured is None else secured,
             env=self.marked(),
             tied=False,
         )
@@ -154,6 +168,11 @@ class Stack:
             if f"kafka-{node.id}" in running:
                 node.process = running[f"kafka-{node.id}"].process
         return cluster
+
+    def security(self) -> Security | None:
+        """The administrator of the secured cluster of this home; None of an open one."""
+        local = BrokerSecurity(self.kafka_folder / "security")
+        return local.client() if local.exists() else None
 
     def formatted_brokers(self) -> int:
         """How many brokers have data here."""

@@ -4,15 +4,30 @@ from dagster import ConfigurableResource
 from pydantic import Field
 
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.security import DEFAULT_MECHANISM, Security
 from eos_assets.settings import Settings
 
 
 class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
-    """How the assets reach Kafka. Connects on first use."""
+    """How the assets reach Kafka. Connects on first use. What is not given here comes from the environment, and that
+    is where secrets belong; in code say `password=EnvVar("MY_PASSWORD")`, never the password."""
 
     bootstrap_servers: str = Field(
         default="", description="host:port,…; default: EOS_BOOTSTRAP_SERVERS, else `eos up`."
     )
+    security_protocol: str = Field(default="", description="Default: EOS_KAFKA_SECURITY_PROTOCOL.")
+    sasl_mechanism: str = Field(default=DEFAULT_MECHANISM, description="With a security_protocol given here.")
+    username: str = Field(default="", description="With a security_protocol given here.")
+    password: str = Field(default="", repr=False, description="An EnvVar, with a security_protocol given here.")
+    authority: str = Field(default="", repr=False, description="PEM text, with a security_protocol given here.")
 
     def connection(self) -> Connection:
-        return Connection(self.bootstrap_servers) if self.bootstrap_servers else Connection.load(Settings.load())
+        settings = Settings.load()
+        if not self.bootstrap_servers:
+            return Connection.load(settings)
+        if not self.security_protocol:
+            return Connection(self.bootstrap_servers, security=Security.load(settings))
+        security = Security(
+            self.security_protocol, self.sasl_mechanism, self.username, self.password, authority=self.authority
+        )
+        return Connection(self.bootstrap_servers, security=security)

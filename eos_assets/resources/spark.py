@@ -12,6 +12,7 @@ from eos_assets.errors import EosError
 from eos_assets.local.java import find_java
 from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
+from eos_assets.shipping import ship
 from eos_assets.spark_config import IN_PROCESS, session_config
 
 
@@ -28,7 +29,12 @@ class SparkResource(LazyPySparkResource):
             if not address.startswith("sc://"):
                 find_java()  # a clear error instead of PySpark's
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
-            self._spark_session = spark_session_from_config({**session_config(address, settings), **self.spark_config})
+                if settings.spark_python:
+                    os.environ["PYSPARK_PYTHON"] = settings.spark_python
+            session = spark_session_from_config({**session_config(address, settings), **self.spark_config})
+            if address != Stack(settings).address_of("spark"):  # that one runs this very code
+                ship(session, address, settings)
+            self._spark_session = session
 
 
 def spark_address(settings: Settings, wanted: str = "") -> str:

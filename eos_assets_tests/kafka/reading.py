@@ -4,7 +4,16 @@ from confluent_kafka import Consumer, TopicPartition
 
 
 def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_committed") -> dict[int, list[bytes]]:
-    """All values of each partition, in order."""
+    """All values of each partition, in order; keys must be the same."""
+    found = read_pairs(bootstrap_servers, topic, isolation)
+    assert all(key == value for pairs in found.values() for key, value in pairs)
+    return {partition: [value for _, value in pairs] for partition, pairs in found.items()}
+
+
+def read_pairs(
+    bootstrap_servers: str, topic: str, isolation: str = "read_committed"
+) -> dict[int, list[tuple[bytes, bytes]]]:
+    """All keys and values of each partition, in order."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -18,22 +27,22 @@ def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_commi
     )
     partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-    values: dict[int, list[bytes]] = {p: [] for p in partitions}
+    pairs: dict[int, list[tuple[bytes, bytes]]] = {p: [] for p in partitions}
     ended: set[int] = set()
     while len(ended) < len(partitions):
         for message in consumer.consume(10_000, timeout=0.1):
             partition, error = message.partition(), message.error()
             assert partition is not None
             if error is None:
-                value = message.value()
+                key, value = message.key(), message.value()
+                assert key is not None
                 assert value is not None
-                assert message.key() == value
-                values[partition].append(value)
+                pairs[partition].append((key, value))
             else:
                 assert error.name() == "_PARTITION_EOF", error
                 ended.add(partition)
     consumer.close()
-    return values
+    return pairs
 
 
 def read_integers(bootstrap_servers: str, topic: str) -> list[int]:

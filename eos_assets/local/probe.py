@@ -1,0 +1,29 @@
+"""Whether a server serves: an address in, status 0 or 1 out. `python -m eos_assets.local.probe http://host:port/path`.
+
+For the health checks of containers, where neither curl nor a second Java is wanted.
+"""
+
+import socket
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+SECONDS = 5
+
+
+def serves(address: str) -> bool:
+    """http: the page is there. tcp: somebody accepts connections."""
+    parts = urllib.parse.urlsplit(address)
+    try:
+        if parts.scheme == "tcp":
+            with socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS):
+                return True
+        with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(0 if all(serves(address) for address in sys.argv[1:]) else 1)

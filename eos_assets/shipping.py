@@ -1,0 +1,53 @@
+"""How the code reaches executors elsewhere: this package in, an archive of it with every session out.
+
+Tasks are functions of this package, and Python sends a function as its name: the executors must be able to import it.
+What they need besides, the Python of EOS_SPARK_PYTHON must have: pyarrow, numpy and confluent-kafka (docs/scale.md).
+"""
+
+import hashlib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import eos_assets
+from eos_assets.local.folders import clear_disk_errors, make_folder
+from eos_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: A fixed date makes the archive a function of its content.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def ship(session: "SparkSession", address: str, settings: Settings) -> None:
+    """Gives a session on other machines this package and the files of EOS_PY_FILES."""
+    if address.startswith("local"):
+        return  # its workers are children of ours
+    files = [str(archive(settings)), *(str(path) for path in settings.py_files)]
+    if address.startswith("sc://"):
+        session.addArtifacts(*files, pyfile=True)
+        return
+    for file in files:
+        session.sparkContext.addPyFile(file)
+
+
+def archive(settings: Settings) -> Path:
+    """A zip of this package below EOS_HOME, named by its content, so that each version is made once."""
+    package = Path(eos_assets.__file__).parent
+    contents = {
+        str(path.relative_to(package.parent)): path.read_bytes()
+        for path in sorted(package.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    digest = hashlib.sha256()
+    for name, content in contents.items():
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    made = make_folder(settings.home / "shipped") / f"eos_assets-{digest.hexdigest()[:12]}.zip"
+    if not made.exists():
+        draft = made.with_suffix(f".{id(contents)}.draft")
+        with clear_disk_errors(draft), zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, content in contents.items():
+                zipped.writestr(zipfile.ZipInfo(name, EPOCH), content)
+        draft.replace(made)
+    return made

@@ -1,0 +1,184 @@
+"""The same pipelines on a Spark cluster and three brokers: exact, also when an executor and then a broker dies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.preflight import check_topics
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.topics import create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.ports import ReservedPort
+from eos_assets.local.spark_cluster import SparkCluster
+from eos_assets.local.spark_server import SparkConnectServer
+from eos_assets.pipelines.squares import squares
+from eos_assets.settings import Settings
+from eos_assets_tests.cli.command import EOS, eos
+from eos_assets_tests.kafka.reading import read_pairs
+from eos_assets_tests.waiting import wait_for
+
+RECORDS = 300_000
+
+#: A task that needs the project, first without the shipping and then with it.
+SHIPPING = """
+import sys
+from dagster_pyspark.resources import spark_session_from_config
+from eos_assets.settings import Settings
+from eos_assets.shipping import ship
+from eos_assets.spark_config import session_config
+
+def task(batches):
+    import eos_assets.exactly_once.writer as writer
+    for batch in batches:
+        assert writer.__file__.count("eos_assets-"), writer.__file__
+        yield batch
+
+def count():
+    try:
+        return spark.range(0, 10, numPartitions=2).mapInArrow(task, "id long").count()
+    except Exception as error:
+        return "no module" if "No module named 'eos_assets'" in str(error) else str(error)
+
+settings = Settings.load()
+spark = spark_session_from_config(session_config(settings.spark, settings))
+print(count())
+ship(spark, settings.spark, settings)
+print(count())
+spark.stop()
+"""
+
+
+@pytest.fixture
+def on_cluster(
+    settings: Settings, spark_cluster: SparkCluster, bare_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkCluster:
+    monkeypatch.setenv("EOS_SPARK", spark_cluster.address)
+    monkeypatch.setenv("EOS_SPARK_PYTHON", str(bare_python))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)  # as the session of the other tests sets it
+    return spark_cluster
+
+
+def shipped() -> list[str]:
+    run = subprocess.run([sys.executable, "-c", SHIPPING], capture_output=True, text=True, timeout=200)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split("\n")[:2]
+
+
+def test_the_code_reaches_the_executors_of_a_cluster(on_cluster: SparkCluster) -> None:
+    assert shipped() == ["no module", "10"]
+
+
+def test_the_code_reaches_the_executors_behind_spark_connect(
+    on_cluster: SparkCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = ReservedPort()
+    server = SparkConnectServer(tmp_path, port=port.number, settings=Settings.load(), master=on_cluster.address)
+    try:
+        server.start()
+        monkeypatch.setenv("EOS_SPARK", server.address)
+        assert shipped() == ["no module", "10"]
+    finally:
+        server.stop()
+        port.release()
+
+
+@pytest.mark.timeout(600)
+def test_each_record_once_although_an_executor_and_then_a_broker_dies(
+    on_cluster: SparkCluster, brokers: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("EOS_PROFILE", "production")
+    monkeypatch.setenv("EOS_BOOTSTRAP_SERVERS", brokers.bootstrap_servers)
+    eos("topics", "create")
+    fill(brokers.connection, "datasource", RECORDS)
+
+    executors: list[psutil.Process] = []
+
+    def kill_executor() -> None:
+        executors.extend(executors_of(on_cluster))
+        executors[0].kill()
+
+    run_and(kill_executor, brokers)
+    assert not executors[0].is_running(), "it was really killed"
+    proof = json.loads(eos("verify", "squares", "--json").stdout)
+    assert proof["holds"], proof
+    assert proof["sink_records"] == RECORDS
+
+    fill(brokers.connection, "datasource", RECORDS)
+    run_and(lambda: brokers.kill(2), brokers)
+    assert not brokers.runs(brokers.nodes[1]), "it was really killed"
+    brokers.restart(2)
+    proof = json.loads(eos("verify", "squares", "--full", "--json").stdout)
+    assert proof["holds"], proof
+    assert proof["sink_records"] == 2 * RECORDS
+    pairs = read_pairs(brokers.bootstrap_servers, "datasink")
+    for partition in pairs.values():
+        keys = [int(key) for key, _ in partition]
+        assert keys == sorted(keys)
+        assert all(int(value) == int(key) ** 2 for key, value in partition)
+    assert sorted(int(key) for partition in pairs.values() for key, _ in partition) == list(range(2 * RECORDS))
+
+
+def run_and(disturb: Any, brokers: KafkaCluster) -> None:
+    """Runs the pipeline, and disturbs it once records lie in the sink that no transaction has committed yet."""
+    before = sum(there.high for there in bounds(brokers.connection, "datasink").values())
+    with subprocess.Popen(
+        [*EOS, "run", "squares", "--json"], env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+
+        def producing() -> bool:
+            assert run.poll() is None, run.stderr.read() if run.stderr else ""
+            there = bounds(brokers.connection, "datasink").values()
+            return sum(b.high for b in there) > before + 1000 and any(b.high > b.stable for b in there)
+
+        wait_for(producing, 120)
+        disturb()
+        out, err = run.communicate(timeout=300)
+    assert run.returncode == 0, f"{out}\n{err}"
+    report = json.loads(out)
+    assert report["complete"], report
+
+
+def executors_of(cluster: SparkCluster) -> list[psutil.Process]:
+    children = [child for p in cluster.processes if (h := p.handle()) for child in h.children(recursive=True)]
+    return [child for child in children if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline())]
+
+
+@pytest.mark.parametrize(("name", "value"), [("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")])
+def test_in_production_no_pipeline_runs_on_topics_that_may_lose_records(
+    brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    connection = brokers.connection
+    create_topics([squares.source, *squares.own_topics()], connection)
+    resource = ConfigResource(ResourceType.TOPIC, "datasink-dead-letters")
+
+    def alter(operation: AlterConfigOpType, text: str | None) -> None:
+        entry = ConfigEntry(name, text, incremental_operation=operation)
+        change = ConfigResource(ResourceType.TOPIC, resource.name, incremental_configs=[entry])
+        connection.admin.incremental_alter_configs([change])[change].result()
+        wait_for(
+            lambda: (
+                (connection.admin.describe_configs([resource])[resource].result()[name].value == value) == bool(text)
+            )
+        )
+
+    monkeypatch.setenv("EOS_PROFILE", "production")
+    check_topics(squares, connection, Mode.EXACTLY_ONCE)
+    alter(AlterConfigOpType.SET, value)
+    try:
+        with pytest.raises(EosError, match=f"datasink-dead-letters has {name}={value}, and EOS_PROFILE=production"):
+            check_topics(squares, connection, Mode.EXACTLY_ONCE)
+        monkeypatch.setenv("EOS_PROFILE", "dev")
+        check_topics(squares, connection, Mode.EXACTLY_ONCE)
+    finally:
+        alter(AlterConfigOpType.DELETE, None)

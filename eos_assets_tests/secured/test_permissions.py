@@ -1,0 +1,98 @@
+"""Secured brokers: the least permissions suffice, and each one that is missing is named before anything is written."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.tables import AuditTables
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.permissions import Permission, permissions
+from eos_assets.exactly_once.run import run_pipeline
+from eos_assets.exactly_once.verify import verify_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets_tests.exactly_once.lab import Lab
+from eos_assets_tests.secured.conftest import PIPELINE, USER, Guarded
+
+#: A refusal comes at once; the rest is a slow machine. Retries would take 30 s and more.
+FAST_SECONDS = 12
+
+
+def refusal(spark: SparkSession, connection: Connection) -> tuple[str, float]:
+    """What a run says that may not run, and how long it took."""
+    begun = time.monotonic()
+    try:
+        report = run_pipeline(PIPELINE, spark, connection)
+    except EosError as error:
+        return str(error), time.monotonic() - begun
+    assert not report.complete
+    assert {outcome.outcome for outcome in report.outcomes} == {"refused"}
+    return report.outcomes[0].reason, time.monotonic() - begun
+
+
+@pytest.mark.parametrize("missing", permissions(PIPELINE), ids=str)
+def test_each_missing_permission_is_named_at_once_and_nothing_is_written(
+    guarded: Guarded, spark: SparkSession, missing: Permission
+) -> None:
+    """F21."""
+    guarded.forbid(missing)
+    try:
+        told, seconds = refusal(spark, guarded.user)
+    finally:
+        guarded.allow(missing)
+    assert missing.operation in told
+    assert f"{missing.kind} {missing.name}" in told
+    assert f"eos acls {PIPELINE.name} --principal User:{USER}" in told
+    assert seconds < FAST_SECONDS
+    for topic in PIPELINE.own_topics():
+        ends = {there.high for there in bounds(guarded.admin, topic.name).values()}
+        assert ends == {0}, f"{topic.name} holds something, if only aborted"
+
+
+def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
+    guarded: Guarded, spark: SparkSession, tmp_path: Path
+) -> None:
+    lab = Lab(spark, guarded.user, PIPELINE)
+    Lab(spark, guarded.admin, PIPELINE).produce([b"no number"])
+    report = lab.run()
+    assert report.complete
+    assert sum(outcome.dead for outcome in report.summary()) == 1
+    assert verify_pipeline(PIPELINE, spark, guarded.user).holds
+    assert verify_pipeline(PIPELINE, spark, guarded.user).incremental, "the mark of the last proof was stored"
+    tables = AuditTables(PIPELINE, spark, guarded.user, str(tmp_path))
+    assert {state.name: state.rows for state in tables.update()}["audit_deliveries"] == 91
+    assert audit_matches_ledger(tables).holds
+
+
+def test_a_proof_without_permission_is_refused_by_name(guarded: Guarded, spark: SparkSession) -> None:
+    (missing,) = (p for p in permissions(PIPELINE) if p.name == PIPELINE.names().proofs)
+    guarded.forbid(missing)
+    try:
+        with pytest.raises(EosError, match="Read on group eos/secured/proven"):
+            verify_pipeline(PIPELINE, spark, guarded.user)
+    finally:
+        guarded.allow(missing)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"password": "wrong"}, "does not let User:squares in"),
+        ({"username": "nobody"}, "does not let User:nobody in"),
+        ({"authority": ""}, "No trusted connection"),
+        ({"mechanism": "SCRAM-SHA-256"}, "does not let User:squares in"),
+        ({"protocol": "PLAINTEXT"}, "No Kafka broker answers"),
+    ],
+    ids=str,
+)
+def test_who_is_turned_away_is_told_why_at_once(guarded: Guarded, changes: dict[str, str], told: str) -> None:
+    stranger = replace(guarded.user, security=replace(guarded.user.security, **changes))
+    begun = time.monotonic()
+    with pytest.raises(EosError, match=told) as error:
+        stranger.metadata()
+    assert "EOS_KAFKA_" in error.value.remedy
+    assert time.monotonic() - begun < FAST_SECONDS
