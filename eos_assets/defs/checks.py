@@ -7,8 +7,8 @@ import dagster as dg
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
-from eos_assets.defs.audit_tables import table_key
-from eos_assets.defs.transactional_topic import sink_keys, told
+from eos_assets.defs.keys import sink_keys, table_key
+from eos_assets.defs.transactional_topic import told
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.verify import Verification, verify_pipeline

@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from eos_assets.defs.partitions import add_missing, topic_partitions
+from eos_assets.defs.partitions import add_missing
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import create_topics
@@ -22,7 +22,6 @@ def run_job(pipeline: Pipeline, assets: list[dg.AssetsDefinition]) -> AssetJob:
         f"{pipeline.name}_job",
         selection=dg.AssetSelection.assets(*(key for definition in assets for key in definition.keys)),
         description=f"Brings {pipeline.name} over, proves it and writes the audit tables.",
-        partitions_def=topic_partitions(pipeline.source.name),
         executor_def=EXECUTOR,
     )
 

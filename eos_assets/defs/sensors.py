@@ -2,14 +2,14 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import dagster as dg
 
-from eos_assets.defs.checks import FACTS
+from eos_assets.defs.evaluations import last_evaluations
 from eos_assets.defs.jobs import AssetJob
-from eos_assets.defs.partitions import missing_keys
-from eos_assets.defs.transactional_topic import sink_keys
+from eos_assets.defs.partitions import missing_keys, range_tags
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.resources.kafka import KafkaResource
@@ -27,7 +27,11 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+#: So long the checks of an upstream pipeline are waited for, if none of them has failed.
+PROOF_SECONDS = 60.0
+UPSTREAM = "upstream"
 
 
 class GivenUp(Exception):
@@ -69,8 +73,9 @@ class Cursor:
         return known if known and known.at == at else Tries(at)
 
 
-def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
-    """One run over the smallest range of partitions that covers the lagging ones, one at a time."""
+def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] = ()) -> dg.SensorDefinition:
+    """One run over the smallest range of partitions that covers the lagging ones, one at a time, and none on what a
+    pipeline upstream wrote and could not prove."""
 
     @dg.sensor(
         name=f"{pipeline.name}_new_records",
@@ -90,8 +95,10 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         requests = [topic_requests(pipeline, grown)] if grown else []
         if active_runs(context.instance, job.name):
             return dg.SensorResult(skip_reason="A run is under way.", dynamic_partitions_requests=requests)
-        plans = make_plan(pipeline, connection)
         cursor, now = Cursor.load(context.cursor), time.time()
+        if reason := not_proven(context.instance, upstream, cursor, now):
+            return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
+        plans = make_plan(pipeline, connection)
         known = {str(p.partition): cursor.of(str(p.partition), p.position) for p in plans if p.lag}
         held = watch_source(pipeline, plans, cursor, now)
         due = [p for p in plans if p.lag and ready(known[str(p.partition)], now)]
@@ -115,6 +122,20 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         )
 
     return sensor
+
+
+def not_proven(instance: dg.DagsterInstance, upstream: Sequence[Pipeline], cursor: Cursor, now: float) -> str:
+    """Why the source must not be read now, if so. Failed checks upstream hold it for as long as they fail; checks that
+    are under way only for a while, since an upstream that is always busy would hold it for ever."""
+    found = last_evaluations(instance, upstream)
+    names = ", ".join(pipeline.name for pipeline in upstream)
+    if found.failed:
+        return f"Held back: {', '.join(found.failed)} failed in {names}, and bad data must not go on."
+    if not found.awaited:
+        cursor.tries.pop(UPSTREAM, None)
+        return ""
+    since = cursor.tries.setdefault(UPSTREAM, Tries(asked_at=now)).asked_at
+    return f"Waiting for the checks of {names}." if now - since < PROOF_SECONDS else ""
 
 
 def ready(tries: Tries, now: float) -> bool:
@@ -149,13 +170,12 @@ def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries
     return dg.RunRequest(
         run_key=f"{pipeline.name}/{ranges}/{tries}/{now:.3f}",
         run_config=config,
-        tags={RANGE_START: str(low), RANGE_END: str(high), "eos/try": str(tries)},
+        tags={**range_tags(low, high), "eos/try": str(tries)},
     )
 
 
 def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
     """A failed check is evaluated again with back-off, then raised as given up."""
-    keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for name in FACTS]
 
     @dg.sensor(
         name=f"{pipeline.name}_failed_checks",
@@ -168,7 +188,8 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         cursor, now = Cursor.load(context.cursor), time.time()
         if active_runs(context.instance, checks.name) or active_runs(context.instance, run.name):
             return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
-        failed = failing(context.instance, keys)
+        found = last_evaluations(context.instance, [pipeline])
+        failed = sorted(found.failed + found.awaited)
         if not failed:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
         tries = cursor.of("checks", 0)
@@ -181,18 +202,3 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=Cursor({"checks": tries}).dump())
 
     return sensor
-
-
-def failing(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) -> list[str]:
-    """The checks whose last evaluation failed, or was planned and never came; warnings are not tried again."""
-    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    failed = []
-    for key, record in records.items():
-        event = record.event.dagster_event if record.event else None
-        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            failed.append(key.name)
-            continue
-        evaluation = event.asset_check_evaluation_data
-        if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
-            failed.append(key.name)
-    return sorted(failed)

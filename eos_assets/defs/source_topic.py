@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
+from eos_assets.defs.columns import RECORD, schema
 from eos_assets.defs.partitions import add_missing
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
@@ -22,6 +23,7 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         topic,
         description=f"The Kafka topic {topic}, read by {names}. Observing it tells its offsets and each reader's lag.",
+        metadata={"dagster/column_schema": schema(RECORD)},
         group_name=readers[0].name,
         kinds={"kafka"},
         owners=OWNERS,

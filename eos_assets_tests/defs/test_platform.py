@@ -9,6 +9,7 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.defs import sensors
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
+from eos_assets.defs.partitions import range_tags
 from eos_assets_tests.defs.conftest import Platform, evaluations
 from eos_assets_tests.waiting import wait_for
 
@@ -133,8 +134,7 @@ def test_the_sensor_asks_for_the_lagging_partitions_and_is_quiet_otherwise(
     lab.produce([b"1", b"2"], partition=1)
     asked = tick(platform, first.cursor)
     (request,) = asked.run_requests or []
-    assert request.tags["dagster/asset_partition_range_start"] == "1"
-    assert request.tags["dagster/asset_partition_range_end"] == "1"
+    assert range_tags(1, 1).items() <= request.tags.items()
     waiting = tick(platform, asked.cursor)
     assert waiting.run_requests == [], "the same position is not asked for again at once"
     monkeypatch.setattr(sensors, "FIRST_WAIT_SECONDS", 0.0)
