@@ -15,20 +15,49 @@ RECORD = {
     "value": "binary",
     "headers": "array<struct<key:string,value:binary>>",
     "partition": "int",
-    "offset": "long",
+    "offset": "bigint",
     "timestamp": "timestamp",
 }
 #: The fields of a ledger entry, a JSON object, and the offset at which it stands.
-LEDGER = {**{field.name: "json" for field in fields(LedgerEntry)}, "offset": "long"}
+LEDGER = {**{field.name: "json" for field in fields(LedgerEntry)}, "offset": "bigint"}
 #: The rows of a provenance map, and what its schema says about all of them.
 PROVENANCE = {
-    "sink_offset": "long",
-    "source_offset": "long",
+    "sink_offset": "bigint",
+    "source_offset": "bigint",
     "sequence": "int",
     "source_partition": "int",
-    "start": "long",
+    "start": "bigint",
     "topic": "string",
     "partition": "int",
+}
+
+#: What a column says, where its name alone does not.
+DESCRIPTIONS = {
+    "began_at": "When the transaction began.",
+    "bytes_out": "Keys and values written, in bytes.",
+    "code_version": "A digest of the transform's text.",
+    "dead": "Records rejected into the dead letters.",
+    "digest": "xxhash64 of key and value.",
+    "dropped": "Records that a filter left out.",
+    "ended_at": "When the transaction ended.",
+    "lag": "Offsets not brought over yet.",
+    "last_stable": "Behind this offset nothing is decided yet.",
+    "ledger_offset": "Where the entry stands in the ledger topic.",
+    "log_start": "The first offset that is still there.",
+    "next": "The first source offset behind the transaction.",
+    "origin": "Topic, partition and offset of the rejected record.",
+    "position": "The first source offset that is not brought over yet.",
+    "proven": "The position up to which every check held.",
+    "reason": "Why the record was rejected.",
+    "run": "The run that wrote it, as eos names it.",
+    "run_attempt": "Which try of the run it was.",
+    "sequence": "The number of this output among those of its source record.",
+    "sinks": "Per sink partition: count, first and last offset, digest.",
+    "skipped": "Records left out on purpose.",
+    "start": "The first source offset of the transaction.",
+    "task_attempt": "Which try of the Spark task it was.",
+    "transaction_start": "The first source offset of the transaction.",
+    "written_at": "The timestamp of the record in Kafka.",
 }
 
 #: Column of an audit table → role of a topic and its columns. A column not named here has the ledger's name for it.
@@ -70,7 +99,9 @@ ORIGINS: dict[str, dict[str, list[tuple[str, list[str]]]]] = {
 
 
 def schema(columns: dict[str, str]) -> dg.TableSchema:
-    return dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
+    return dg.TableSchema(
+        columns=[dg.TableColumn(name, kind, DESCRIPTIONS.get(name)) for name, kind in columns.items()]
+    )
 
 
 def topics_of(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, list[dg.AssetKey]]:

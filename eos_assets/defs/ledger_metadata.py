@@ -1,5 +1,7 @@
 """What a materialization tells about one partition: figures and links, all from the ledger."""
 
+from typing import Any
+
 import dagster as dg
 
 from eos_assets.defs.keys import table_key
@@ -14,13 +16,13 @@ ROWS = 100
 
 def ledger_metadata(
     pipeline: Pipeline, report: RunReport, partition: int, topic: str, dagster_run: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Nothing new to do is a success that says so: the figures are zero, and the range tells why."""
     names = pipeline.names()
     entries = [entry for entry in report.entries if entry.partition == partition]
     parts = [part for entry in entries for part in entry.sinks if part.topic == topic]
     records_in = sum(entry.records_in for entry in entries)
-    told: dict[str, object] = {
+    told: dict[str, Any] = {
         "range": f"[{entries[0].start}, {entries[-1].next})" if entries else NOTHING_NEW,
         "transactions": len(entries),
         "attempts": report.attempts,
@@ -33,7 +35,7 @@ def ledger_metadata(
         told["ledger"] = f"{names.ledger}/{partition}, offset {report.ledger_offsets[partition]}"
     if topic in (names.ledger, names.provenance):
         return told
-    figures: dict[str, object] = {
+    figures: dict[str, Any] = {
         "records_in": records_in,
         "records_out": sum(part.count for part in parts),
         "skipped": sum(entry.skipped for entry in entries),

@@ -47,6 +47,7 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         partitions_def=topic_partitions(pipeline.source.name),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=pool_of(pipeline),
+        can_subset=True,
     )
     def materialize(
         context: dg.AssetExecutionContext, config: RunConfig, kafka: KafkaResource, spark: SparkResource
@@ -63,10 +64,13 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
             raise dg.Failure(why(report), allow_retries=True)
         for partition in context.partition_keys:
             for topic, spec in specs.items():
-                told_by_ledger = ledger_metadata(pipeline, report, int(partition), topic, context.run_id)
-                context.add_asset_metadata(told_by_ledger, spec.key, partition)
-        for spec in specs.values():
-            yield dg.MaterializeResult(asset_key=spec.key)
+                metadata = ledger_metadata(pipeline, report, int(partition), topic, context.run_id)
+                if spec.key in context.selected_asset_keys:
+                    context.add_asset_metadata(metadata, spec.key, partition)
+                else:  # nobody asked for it, and it was written all the same: in the same transactions
+                    context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata))
+        for key in context.selected_asset_keys:
+            yield dg.MaterializeResult(asset_key=key)
 
     return materialize
 
@@ -80,6 +84,7 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, d
         return dg.AssetSpec(
             key,
             deps=source_keys(pipeline, declared),
+            skippable=True,
             description=description,
             metadata={"dagster/column_schema": schema(columns)},
             group_name=name,

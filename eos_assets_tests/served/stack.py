@@ -66,9 +66,9 @@ def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> Serve
         "PYTHONPATH": os.pathsep.join(filter(None, found)),
     }
     cleanup.callback(lambda: Stack(Settings.load({**os.environ, **env})).down())
-    eos("up", **env)
-    report = json.loads(eos("status", "--json", **env).stdout)
-    eos("topics", "create", **env)
+    eos("up", status=0, **env)
+    report = json.loads(eos("status", "--json", status=0, **env).stdout)
+    eos("topics", "create", status=0, **env)
     return ServedStack(env, service, Connection(report["bootstrap_servers"]), Graphql(report["dagster"]))
 
 

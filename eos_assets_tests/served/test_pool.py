@@ -21,14 +21,15 @@ def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) ->
     backfill = dagster.backfill(TOPICS, ["0", "1", "2"])
     served.eos("fill", "datasource", "--count", "3000")
 
-    def all_asked() -> list[Run]:
+    def asked() -> list[Run]:
         by_sensor = [run for run in dagster.runs("squares_job") if run.id not in before and "eos/try" in run.tags]
         by_backfill = dagster.runs(dagster__backfill=backfill)
         by_click = [run for run in dagster.runs(CLICKED) if run.id == clicked]
         return [*by_click, *by_backfill[:1], *by_sensor[-1:]] if by_backfill and by_sensor else []
 
-    wait_for(all_asked, 120)
-    runs = wait_for(lambda: runs if all(run.ended for run in (runs := all_asked())) else None, 240) or []
+    wait_for(asked, 120)
+    wait_for(lambda: all(run.ended for run in asked()), 240)
+    runs = asked()
     assert [run.status for run in runs] == ["SUCCESS"] * 3
     first, second, third = sorted(runs, key=lambda run: run.steps["squares"])
     assert second.asked < (first.ended or 0), "the second one was asked for while the first was under way"
