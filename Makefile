@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks bench lint format types check up down lock clean
+.PHONY: help install demo test checks pictures bench lint format types check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ test: install  ## run the tests on a real Kafka and a real Spark
 
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks
+
+pictures: install  ## take the pictures of the README anew, with the Chromium of this machine
+	@$(BIN)/eos jars
+	@$(BIN)/python -m eos_assets_tests.served.pictures
 
 bench: install  ## measure the price of exactly once against its peers
 	@$(BIN)/python benchmarks/throughput.py

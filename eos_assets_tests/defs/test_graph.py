@@ -9,6 +9,9 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.topics import Topic
 from eos_assets.registry import refuse_undeclared_sharing
+from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.lake import LakeResource
+from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.defs.conftest import Platform
 from eos_assets_tests.exactly_once.lab import squared
 
@@ -17,8 +20,13 @@ def declared(name: str, source: str, sink: str, *, shared: bool = False) -> Pipe
     return Pipeline(name, Topic(source), (Topic(sink),), squared, code_version="1", shared_sink=shared)
 
 
+def definitions(pipelines: list[Pipeline]) -> dg.Definitions:
+    resources = {"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()}
+    return dg.Definitions.merge(pipeline_definitions(pipelines), dg.Definitions(resources=resources))
+
+
 def parents(pipelines: list[Pipeline], *key: str) -> set[str]:
-    graph = pipeline_definitions(pipelines).resolve_asset_graph()
+    graph = definitions(pipelines).resolve_asset_graph()
     return {parent.to_user_string() for parent in graph.get(dg.AssetKey(key)).parent_keys}
 
 
@@ -47,7 +55,7 @@ def test_a_sink_of_two_that_one_does_not_declare_shared_is_refused() -> None:
 def test_chained_pipelines_are_one_graph(chain: list[Pipeline]) -> None:
     assert parents(chain, "middle") == {"first"}
     assert parents(chain, "last") == {"middle"}
-    keys = pipeline_definitions(chain).resolve_all_asset_keys()
+    keys = definitions(chain).resolve_all_asset_keys()
     assert [key for key in keys if key.path == ["middle"]] == [dg.AssetKey("middle")], "what is read is written"
 
 

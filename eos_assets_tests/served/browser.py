@@ -20,13 +20,16 @@ PATIENCE_MS = 30_000
 
 
 @contextmanager
-def open_page(address: str) -> Iterator[Page]:
+def open_page(address: str, height: int = 900) -> Iterator[Page]:
     """One window of the UI; relative addresses are those of the webserver."""
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, *as_root])
         context = browser.new_context(
-            base_url=address, viewport={"width": 1400, "height": 900}, color_scheme="light", reduced_motion="reduce"
+            base_url=address,
+            viewport={"width": 1400, "height": height},
+            color_scheme="light",
+            reduced_motion="reduce",
         )
         context.set_default_timeout(PATIENCE_MS)
         try:

@@ -4,17 +4,18 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from playwright.sync_api import Page
-
 from eos_assets.settings import project_root
 from eos_assets_tests.served import ui
 from eos_assets_tests.served.browser import open_page
 from eos_assets_tests.served.stack import ServedStack, start
+from eos_assets_tests.served.test_browser import ASSETS
 from eos_assets_tests.waiting import wait_for
 
 FOLDER = project_root(Path(__file__).parent) / "docs" / "pictures"
 #: Several fills, so that there is something to see over time.
 FILLS = (40_000, 25_000, 60_000)
+#: The graph is higher than it is wide.
+GRAPH_HEIGHT = 1000
 
 
 def main() -> None:
@@ -24,24 +25,16 @@ def main() -> None:
             served.eos("fill", "datasource", "--count", str(count))
             wait_for(lambda wanted=done: brought_over(served) == wanted, 300)  # type: ignore[misc]
         FOLDER.mkdir(exist_ok=True)
+        with open_page(served.address, GRAPH_HEIGHT) as page:
+            ui.open_group(page, "squares", ASSETS)
+            page.screenshot(path=FOLDER / "graph.png")
         with open_page(served.address) as page:
-            take_graph(page)
-            take_checks(page)
+            ui.open_check(page, "datasink", "no_duplicates")
+            page.screenshot(path=FOLDER / "partitions-and-checks.png")
 
 
 def brought_over(served: ServedStack) -> int:
     return sum(run.status == "SUCCESS" for run in served.dagster.runs("squares_job"))
-
-
-def take_graph(page: Page) -> None:
-    ui.open_group(page, "squares")
-    ui.fit(page)
-    page.screenshot(path=FOLDER / "graph.png")
-
-
-def take_checks(page: Page) -> None:
-    ui.open_check(page, "datasink", "no_duplicates")
-    page.screenshot(path=FOLDER / "partitions-and-checks.png")
 
 
 if __name__ == "__main__":
