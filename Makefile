@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks bench lint format types containers check up down lock clean
+.PHONY: help install demo test checks pictures bench lint format types containers check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ test: install  ## run the tests on a real Kafka and a real Spark
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks
 
+pictures: install  ## take the pictures of the README anew, with the Chromium of this machine
+	@$(BIN)/eos jars
+	@$(BIN)/python -m eos_assets_tests.served.pictures
+
 bench: install  ## measure the price of exactly once against its peers
 	@$(BIN)/python benchmarks/throughput.py
 
@@ -42,9 +46,10 @@ format: install  ## mend style and format
 types: install  ## check the types
 	$(BIN)/mypy
 
-containers: install  ## check the Dockerfile and the compose file (needs docker-compose)
+containers: install  ## check the Dockerfile and, where docker-compose is installed, the compose file
 	$(BIN)/hadolint docker/Dockerfile
-	docker-compose --file docker/compose.yaml config --quiet
+	@if command -v docker-compose > /dev/null; then docker-compose --file docker/compose.yaml config --quiet; \
+	else echo "docker-compose is not installed: docker/compose.yaml is not checked."; fi
 
 check: lint types test  ## all that CI runs
 

@@ -4,6 +4,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 from collections.abc import Iterable
+from itertools import combinations
 from types import ModuleType
 
 import eos_assets.pipelines
@@ -27,7 +28,23 @@ def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
                     f"Two pipelines are named {value.name}: one in {known[1]}, one in {module.__name__}.",
                     "Give one of them another name: the name is its ledger, its group and its transactional id.",
                 )
-    return {name: pipeline for name, (pipeline, _) in sorted(found.items())}
+    pipelines = {name: pipeline for name, (pipeline, _) in sorted(found.items())}
+    refuse_undeclared_sharing(pipelines.values())
+    return pipelines
+
+
+def refuse_undeclared_sharing(pipelines: Iterable[Pipeline]) -> None:
+    """What a second pipeline writes to a sink would look invented to the first one, unless both say that they share."""
+    for one, other in combinations(pipelines, 2):
+        theirs = {topic.name for topic in other.own_topics()}
+        shared = [topic.name for topic in one.own_topics() if topic.name in theirs]
+        silent = [pipeline.name for pipeline in (one, other) if not pipeline.shared_sink]
+        if shared and silent:
+            raise EosError(
+                f"{one.name} and {other.name} both write to {shared[0]}, and without a declaration each would take the "
+                "other's records for invented ones.",
+                f"Declare shared_sink=True in {' and '.join(silent)}, or give one of them a sink of its own.",
+            )
 
 
 def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:

@@ -74,8 +74,7 @@ def rows(pipeline: str, result: Any) -> list[dict[str, Any]]:
 
 
 def told(table: Any) -> list[str]:
-    rows = [record.data["example"] for record in table.records] if table is not None else []
-    return [row for row in rows if row != "none"]
+    return [record.data["example"] for record in table.records] if table is not None else []
 
 
 def failure(result: Any) -> str:

@@ -79,7 +79,7 @@ def run(connection: Connection, lake: str, count: int, config: dict[str, object]
     """Fill, materialize every partition, check, audit: the same objects that the Dagster UI shows."""
     import dagster as dg
 
-    from eos_assets.defs.partitions import add_missing
+    from eos_assets.defs.partitions import add_missing, range_tags
     from eos_assets.defs.pipeline import pipeline_definitions
     from eos_assets.resources.kafka import KafkaResource
     from eos_assets.resources.lake import LakeResource
@@ -96,13 +96,12 @@ def run(connection: Connection, lake: str, count: int, config: dict[str, object]
         "lake": LakeResource(path=lake),
     }
     definitions = dg.Definitions.merge(pipeline_definitions([pipeline]), dg.Definitions(resources=resources))
-    last = str(pipeline.source.partitions - 1)
     with dg.DagsterInstance.ephemeral() as instance, stderr.status("Materializing, with failures on purpose …"):
         add_missing(instance, pipeline.source.name, connection)
         result = definitions.resolve_job_def(f"{pipeline.name}_job").execute_in_process(
             instance=instance,
             run_config={"ops": {pipeline.name: {"config": config}}, **checks.QUIET},
-            tags={"dagster/asset_partition_range_start": "0", "dagster/asset_partition_range_end": last},
+            tags=range_tags(0, pipeline.source.partitions - 1),
             raise_on_error=False,
         )
     committed = read_back(connection, stderr)

@@ -1,12 +1,15 @@
 """The audit tables of a pipeline as assets: Delta tables, behind the checks that guard them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
 from eos_assets.audit.tables import TABLES, AuditTables
+from eos_assets.defs.columns import lineage, schema, topics_of, upstream_of
+from eos_assets.defs.keys import table_key
 from eos_assets.defs.source_topic import OWNERS
-from eos_assets.defs.transactional_topic import pool_of, sink_keys, told
+from eos_assets.defs.transactional_topic import pool_of, told
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
@@ -26,16 +29,13 @@ class AuditConfig(dg.Config):
     rebuild: bool = False
 
 
-def table_key(pipeline: Pipeline, table: str) -> dg.AssetKey:
-    return dg.AssetKey([pipeline.name, table])
-
-
-def audit_tables(pipeline: Pipeline) -> dg.AssetsDefinition:
-    upstream = [*sink_keys(pipeline), dg.AssetKey(pipeline.names().dead_letters)]
+def audit_tables(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.AssetsDefinition:
+    topics = topics_of(pipeline, declared)
     specs = [
         dg.AssetSpec(
             table_key(pipeline, table),
-            deps=upstream,
+            deps=upstream_of(table, topics),
+            skippable=True,
             description=DESCRIPTIONS[table],
             group_name=pipeline.name,
             kinds={"delta", "spark"},
@@ -45,29 +45,26 @@ def audit_tables(pipeline: Pipeline) -> dg.AssetsDefinition:
         for table in TABLES
     ]
 
-    @dg.multi_asset(specs=specs, name=f"{pipeline.name}_audit", pool=f"{pool_of(pipeline)}_audit")
+    @dg.multi_asset(specs=specs, name=f"{pipeline.name}_audit", pool=f"{pool_of(pipeline)}_audit", can_subset=True)
     def materialize(
-        config: AuditConfig, kafka: KafkaResource, spark: SparkResource, lake: LakeResource
+        context: dg.AssetExecutionContext,
+        config: AuditConfig,
+        kafka: KafkaResource,
+        spark: SparkResource,
+        lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
         for state in told(lambda: tables.update(rebuild=config.rebuild)):
-            columns = [dg.TableColumn(name, kind) for name, kind in state.columns.items()]
-            yield dg.MaterializeResult(
-                asset_key=table_key(pipeline, state.name),
-                metadata={
-                    "dagster/row_count": state.rows,
-                    "dagster/column_schema": dg.TableSchema(columns=columns),
-                    "dagster/column_lineage": lineage(pipeline, list(state.columns)),
-                    "path": dg.MetadataValue.path(state.path),
-                },
-            )
+            key = table_key(pipeline, state.name)
+            metadata: dict[str, Any] = {
+                "dagster/row_count": state.rows,
+                "dagster/column_schema": schema(state.columns),
+                "dagster/column_lineage": lineage(state.name, state.columns, topics),
+                "path": dg.MetadataValue.path(state.path),
+            }
+            if key in context.selected_asset_keys:
+                yield dg.MaterializeResult(asset_key=key, metadata=metadata)
+            else:  # nobody asked for it, and it was brought up to date all the same
+                context.log_event(dg.AssetMaterialization(key, metadata=metadata))
 
     return materialize
-
-
-def lineage(pipeline: Pipeline, columns: list[str]) -> dg.TableColumnLineage:
-    """Each column comes from the records of the sinks, or from what was written about them."""
-    sources = [dg.TableColumnDep(asset_key=key, column_name="value") for key in sink_keys(pipeline)]
-    origin = [dg.TableColumnDep(asset_key=dg.AssetKey(pipeline.source.name), column_name="offset")]
-    from_source = {"source_partition", "source_offset", "start", "next", "position", "origin"}
-    return dg.TableColumnLineage({name: origin if name in from_source else sources for name in columns})

@@ -7,8 +7,8 @@ import dagster as dg
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
-from eos_assets.defs.audit_tables import table_key
-from eos_assets.defs.transactional_topic import sink_keys, told
+from eos_assets.defs.keys import sink_keys, table_key
+from eos_assets.defs.transactional_topic import told
 from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -47,10 +47,14 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         for name, (fact, blocking) in FACTS.items()
     ]
 
-    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants")
-    def check(config: CheckConfig, kafka: KafkaResource, spark: SparkResource) -> Iterator[dg.AssetCheckResult]:
+    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
+    def check(
+        context: dg.AssetCheckExecutionContext, config: CheckConfig, kafka: KafkaResource, spark: SparkResource
+    ) -> Iterator[dg.AssetCheckResult]:
         result = told(lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full))
         for finding in result.findings:
+            if dg.AssetCheckKey(key, finding.name) not in context.selected_asset_check_keys:
+                continue
             yield dg.AssetCheckResult(
                 passed=finding.holds,
                 asset_key=key,
@@ -77,7 +81,7 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
             passed=finding.holds,
             severity=severity(finding),
             description=finding.detail,
-            metadata={"counter_examples": examples(finding)},
+            metadata=examples(finding),
         )
 
     return check
@@ -108,13 +112,14 @@ def evidence(finding: Finding, result: Verification) -> dict[str, Any]:
         "evaluated": finding.evaluated,
         "since_the_last_proof": result.incremental,
         **result.figures,
-        "counter_examples": examples(finding),
+        **examples(finding),
         "partitions": dg.MetadataValue.table(
             [dg.TableRecord(row) for row in result.partitions] or [dg.TableRecord({"partition": "none"})]
         ),
     }
 
 
-def examples(finding: Finding) -> dg.TableMetadataValue:
+def examples(finding: Finding) -> dict[str, dg.TableMetadataValue]:
+    """The first counter-examples, if there are any."""
     rows = [dg.TableRecord({"example": example}) for example in finding.examples]
-    return dg.MetadataValue.table(rows or [dg.TableRecord({"example": "none"})])
+    return {"counter_examples": dg.MetadataValue.table(rows)} if rows else {}

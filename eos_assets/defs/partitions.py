@@ -10,6 +10,11 @@ def topic_partitions(topic: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=f"{topic}_partitions")
 
 
+def range_tags(first: int, last: int) -> dict[str, str]:
+    """The tags of a run over the partitions from the first to the last one, both included."""
+    return {"dagster/asset_partition_range_start": str(first), "dagster/asset_partition_range_end": str(last)}
+
+
 def missing_keys(instance: dg.DagsterInstance, topic: str, connection: Connection) -> list[str]:
     """The partitions that the topic has and Dagster does not know yet, in numeric order."""
     known = set(instance.get_dynamic_partitions(f"{topic}_partitions"))

@@ -7,6 +7,7 @@ import dagster as dg
 from eos_assets.defs.audit_tables import audit_tables
 from eos_assets.defs.checks import audit_check, fact_check, invariant_checks
 from eos_assets.defs.jobs import checks_job, fill_source, run_job
+from eos_assets.defs.keys import writers_of, written_topics
 from eos_assets.defs.sensors import failed_checks, new_records
 from eos_assets.defs.source_topic import source_topic
 from eos_assets.defs.transactional_topic import transactional_topic
@@ -16,25 +17,28 @@ from eos_assets.exactly_once.pipeline import Pipeline
 def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
     """Source topics, transactional topics, audit tables, checks, jobs and sensors."""
     declared = list(pipelines)
-    written = {sink.name for pipeline in declared for sink in pipeline.sinks}
-    written |= {pipeline.names().dead_letters for pipeline in declared}
+    written = {topic for pipeline in declared for topic in written_topics(pipeline)}
     readers: dict[str, list[Pipeline]] = {}
     for pipeline in declared:
         readers.setdefault(pipeline.source.name, []).append(pipeline)
     sources = [source_topic(topic, reading) for topic, reading in readers.items() if topic not in written]
     return dg.Definitions.merge(
-        dg.Definitions(assets=sources, jobs=[fill_source]), *(one_pipeline(pipeline) for pipeline in declared)
+        dg.Definitions(assets=sources, jobs=[fill_source]), *(one_pipeline(pipeline, declared) for pipeline in declared)
     )
 
 
-def one_pipeline(pipeline: Pipeline) -> dg.Definitions:
-    assets = [transactional_topic(pipeline), audit_tables(pipeline)]
+def one_pipeline(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions:
+    assets = [transactional_topic(pipeline, declared), audit_tables(pipeline, declared)]
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
     checks += [fact_check(pipeline, fact) for fact in pipeline.facts]
     run, prove = run_job(pipeline, assets), checks_job(pipeline, checks)
+    upstream = writers_of(pipeline.source.name, declared)
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
         jobs=[run, prove],
-        sensors=[new_records(pipeline, run), failed_checks(pipeline, run, prove)],
+        sensors=[
+            new_records(pipeline, run, upstream),
+            failed_checks(pipeline, run, prove),
+        ],
     )

@@ -1,26 +1,24 @@
 """Sensors: new records bring a run, failures bring another one with back-off, and what is stuck is said aloud."""
 
-import json
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 
 import dagster as dg
 
-from eos_assets.defs.checks import FACTS
+from eos_assets.defs.evaluations import last_evaluations
 from eos_assets.defs.jobs import AssetJob
-from eos_assets.defs.partitions import missing_keys
-from eos_assets.defs.transactional_topic import sink_keys
+from eos_assets.defs.partitions import missing_keys, range_tags
+from eos_assets.defs.source_topic import observed
+from eos_assets.defs.tries import TRIES, Cursor, GivenUp, Tries
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
+from eos_assets.kafka.offsets import Bounds
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.settings import Settings
 
 SECONDS = 5
 #: At most so many offsets of each partition in one run; the next tick asks for the next ones.
 RECORDS_A_RUN = 5_000_000
-#: What does not move is tried so often; the wait before each try doubles.
-TRIES = 5
-FIRST_WAIT_SECONDS = 10.0
 ACTIVE = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -28,7 +26,14 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+#: A run that commits nothing for so long, with records to bring over, is stuck.
+STUCK_SECONDS = 600.0
+#: So long the checks of an upstream pipeline are waited for, if none of them has failed.
+PROOF_SECONDS = 60.0
+#: What is remembered beside the partitions.
+UPSTREAM, UNDER_WAY = "upstream", "under way"
 
 
 def default_status() -> dg.DefaultSensorStatus:
@@ -37,47 +42,9 @@ def default_status() -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.STOPPED if tests else dg.DefaultSensorStatus.RUNNING
 
 
-class GivenUp(Exception):
-    """Shown as a red tick in the UI, again and again, until a person has looked."""
-
-
-@dataclass
-class Tries:
-    """How often something was asked for without effect, and when last. `at` is what did not move."""
-
-    at: int = 0
-    count: int = 0
-    asked_at: float = 0.0
-
-    def wait(self, now: float) -> float:
-        """The seconds until the next try may begin: each wait is twice the last one."""
-        return max(0.0, self.asked_at + FIRST_WAIT_SECONDS * 2 ** (self.count - 1) - now) if self.count else 0.0
-
-    def again(self, now: float) -> "Tries":
-        return Tries(self.at, self.count + 1, now)
-
-
-@dataclass
-class Cursor:
-    """What was asked for last, by source partition or by the name of what is watched."""
-
-    tries: dict[str, Tries] = field(default_factory=dict)
-
-    @staticmethod
-    def load(text: str | None) -> "Cursor":
-        return Cursor({name: Tries(**tries) for name, tries in json.loads(text).items()}) if text else Cursor()
-
-    def dump(self) -> str:
-        return json.dumps({name: asdict(tries) for name, tries in self.tries.items()})
-
-    def of(self, name: str, at: int) -> Tries:
-        """The tries at this position: none, if it has moved since."""
-        known = self.tries.get(name)
-        return known if known and known.at == at else Tries(at)
-
-
-def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
-    """One run over the smallest range of partitions that covers the lagging ones, one at a time."""
+def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] = ()) -> dg.SensorDefinition:
+    """One run over the smallest range of partitions that covers the lagging ones, one at a time, and none on what a
+    pipeline upstream wrote and could not prove."""
 
     @dg.sensor(
         name=f"{pipeline.name}_new_records",
@@ -95,10 +62,14 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
             return dg.SkipReason(f"These topics do not exist yet: {', '.join(missing)} (`eos topics create`).")
         grown = missing_keys(context.instance, pipeline.source.name, connection)
         requests = [topic_requests(pipeline, grown)] if grown else []
-        if active_runs(context.instance, job.name):
-            return dg.SensorResult(skip_reason="A run is under way.", dynamic_partitions_requests=requests)
         plans = make_plan(pipeline, connection)
         cursor, now = Cursor.load(context.cursor), time.time()
+        if active_runs(context.instance, job.name):
+            reason = watch_run(pipeline, plans, cursor, now)
+        else:
+            reason = not_proven(context.instance, upstream, cursor, now)
+        if reason:
+            return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
         known = {str(p.partition): cursor.of(str(p.partition), p.position) for p in plans if p.lag}
         held = watch_source(pipeline, plans, cursor, now)
         due = [p for p in plans if p.lag and ready(known[str(p.partition)], now)]
@@ -117,11 +88,40 @@ def new_records(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
         return dg.SensorResult(
             run_requests=[request(pipeline, due, known, now)],
+            asset_events=[] if upstream else [observation(context.instance, pipeline, plans)],
             cursor=cursor.dump(),
             dynamic_partitions_requests=requests,
         )
 
     return sensor
+
+
+def watch_run(pipeline: Pipeline, plans: list[PartitionPlan], cursor: Cursor, now: float) -> str:
+    """A run is under way, and it commits: else that is said aloud."""
+    known = cursor.of(UNDER_WAY, sum(plan.position for plan in plans))
+    known.asked_at = known.asked_at or now
+    cursor.tries[UNDER_WAY] = known
+    lag = sum(plan.lag for plan in plans)
+    if lag and now - known.asked_at > STUCK_SECONDS:
+        raise GivenUp(
+            f"A run of {pipeline.name} is under way and has committed nothing for {now - known.asked_at:.0f} s; "
+            f"{lag:,} offsets wait. Look at the run; to end and repeat it is harmless."
+        )
+    return "A run is under way."
+
+
+def not_proven(instance: dg.DagsterInstance, upstream: Sequence[Pipeline], cursor: Cursor, now: float) -> str:
+    """Why the source must not be read now, if so. Failed checks upstream hold it for as long as they fail; checks that
+    are under way only for a while, since an upstream that is always busy would hold it for ever."""
+    found = last_evaluations(instance, upstream)
+    names = ", ".join(pipeline.name for pipeline in upstream)
+    if found.failed:
+        return f"Held back: {', '.join(found.failed)} failed in {names}, and bad data must not go on."
+    if not found.awaited:
+        cursor.tries.pop(UPSTREAM, None)
+        return ""
+    since = cursor.tries.setdefault(UPSTREAM, Tries(asked_at=now)).asked_at
+    return f"Waiting for the checks of {names}." if now - since < PROOF_SECONDS else ""
 
 
 def ready(tries: Tries, now: float) -> bool:
@@ -137,6 +137,14 @@ def watch_source(pipeline: Pipeline, plans: list[PartitionPlan], cursor: Cursor,
             known = cursor.of(name, plan.stable_end)
             held[name] = known if known.asked_at else Tries(plan.stable_end, 0, now)
     return held
+
+
+def observation(instance: dg.DagsterInstance, pipeline: Pipeline, plans: list[PartitionPlan]) -> dg.AssetObservation:
+    """What the sensor saw of the source, so that the graph shows it without a click."""
+    found = {p.partition: Bounds(p.log_start, p.stable_end, p.high_watermark) for p in plans}
+    lag = {f"lag_{pipeline.name}": sum(plan.lag for plan in plans)}
+    topic = pipeline.source.name
+    return dg.AssetObservation(topic, metadata={**observed(instance, topic, found), **lag})
 
 
 def topic_requests(pipeline: Pipeline, keys: list[str]) -> dg.AddDynamicPartitionsRequest:
@@ -156,13 +164,12 @@ def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries
     return dg.RunRequest(
         run_key=f"{pipeline.name}/{ranges}/{tries}/{now:.3f}",
         run_config=config,
-        tags={RANGE_START: str(low), RANGE_END: str(high), "eos/try": str(tries)},
+        tags={**range_tags(low, high), "eos/try": str(tries)},
     )
 
 
 def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
     """A failed check is evaluated again with back-off, then raised as given up."""
-    keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for name in FACTS]
 
     @dg.sensor(
         name=f"{pipeline.name}_failed_checks",
@@ -175,7 +182,8 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         cursor, now = Cursor.load(context.cursor), time.time()
         if active_runs(context.instance, checks.name) or active_runs(context.instance, run.name):
             return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
-        failed = failing(context.instance, keys)
+        found = last_evaluations(context.instance, [pipeline])
+        failed = sorted(found.failed + found.awaited)
         if not failed:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
         tries = cursor.of("checks", 0)
@@ -188,18 +196,3 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=Cursor({"checks": tries}).dump())
 
     return sensor
-
-
-def failing(instance: dg.DagsterInstance, keys: list[dg.AssetCheckKey]) -> list[str]:
-    """The checks whose last evaluation failed, or was planned and never came; warnings are not tried again."""
-    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    failed = []
-    for key, record in records.items():
-        event = record.event.dagster_event if record.event else None
-        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            failed.append(key.name)
-            continue
-        evaluation = event.asset_check_evaluation_data
-        if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
-            failed.append(key.name)
-    return sorted(failed)

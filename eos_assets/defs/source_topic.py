@@ -3,9 +3,11 @@
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import dagster as dg
 
+from eos_assets.defs.columns import RECORD, schema
 from eos_assets.defs.partitions import add_missing
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
@@ -22,6 +24,7 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         topic,
         description=f"The Kafka topic {topic}, read by {names}. Observing it tells its offsets and each reader's lag.",
+        metadata={"dagster/column_schema": schema(RECORD)},
         group_name=readers[0].name,
         kinds={"kafka"},
         owners=OWNERS,
@@ -32,15 +35,8 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
         connection = kafka.connection()
         add_missing(context.instance, topic, connection)
         found = bounds(connection, topic)
-        return dg.ObserveResult(
-            asset_key=spec.key,
-            metadata={
-                **totals(found),
-                **rate(context.instance, spec.key, found),
-                **lags(readers, connection),
-                "partitions": partition_table(found),
-            },
-        )
+        told = observed(context.instance, topic, found)
+        return dg.ObserveResult(asset_key=spec.key, metadata={**told, **lags(readers, connection)})
 
     return observable(spec, observe)
 
@@ -53,6 +49,15 @@ def observable(spec: dg.AssetSpec, observe: Callable[..., dg.ObserveResult]) -> 
             specs=[spec], name=f"observe_{identifier(spec.key.path[-1])}"
         )(observe)
     return made
+
+
+def observed(instance: dg.DagsterInstance, topic: str, found: dict[int, Bounds]) -> dict[str, Any]:
+    """What an observation of a topic tells."""
+    return {
+        **totals(found),
+        **rate(instance, dg.AssetKey(topic), found),
+        "partitions": partition_table(found),
+    }
 
 
 def totals(found: dict[int, Bounds]) -> dict[str, int | float]:
@@ -75,7 +80,7 @@ def rate(instance: dg.DagsterInstance, key: dg.AssetKey, found: dict[int, Bounds
     assert isinstance(before, int | float)
     assert isinstance(at, int | float)
     seconds = max(0.001, time.time() - at)
-    return {"records_per_second": max(0.0, (sum(b.stable for b in found.values()) - before) / seconds)}
+    return {"records_per_second": max(0.0, round((sum(b.stable for b in found.values()) - before) / seconds, 1))}
 
 
 def lags(readers: list[Pipeline], connection: Connection) -> dict[str, int]:

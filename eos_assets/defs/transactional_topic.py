@@ -1,17 +1,19 @@
 """The sink topics of a pipeline as assets, partitioned by Kafka partition: one Spark job for many partitions."""
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import dagster as dg
 
+from eos_assets.defs.columns import LEDGER, PROVENANCE, RECORD, schema
+from eos_assets.defs.keys import dead_letters_key, source_keys, topic_key
+from eos_assets.defs.ledger_metadata import ledger_metadata
 from eos_assets.defs.partitions import topic_partitions
 from eos_assets.defs.source_topic import OWNERS
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets.exactly_once.names import Names
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
@@ -38,38 +40,17 @@ def pool_of(pipeline: Pipeline) -> str:
     return f"eos_{pipeline.name}"
 
 
-def sink_keys(pipeline: Pipeline) -> list[dg.AssetKey]:
-    return [dg.AssetKey(sink.name) for sink in pipeline.sinks]
-
-
-def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
-    """Sinks and dead letters. A materialization brings the chosen partitions up to the last stable offset."""
-    written = f"What {pipeline.name} makes of {pipeline.source.name}, in Kafka transactions, exactly once."
-    rejected = f"The records that {pipeline.name} rejected, with their own bytes and the reason."
-    described = {
-        **{sink.name: (written, "transactional") for sink in pipeline.sinks},
-        pipeline.names().dead_letters: (rejected, "dead_letters"),
-    }
-    specs = [
-        dg.AssetSpec(
-            topic,
-            deps=[dg.AssetKey(pipeline.source.name)],
-            description=description,
-            group_name=pipeline.name,
-            owners=OWNERS,
-            code_version=pipeline.code_version,
-            kinds={"kafka", "spark"},
-            tags={"layer": layer},
-        )
-        for topic, (description, layer) in described.items()
-    ]
+def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.AssetsDefinition:
+    """All that one transaction writes. A materialization brings the chosen partitions up to the last stable offset."""
+    specs = topic_specs(pipeline, declared)
 
     @dg.multi_asset(
-        specs=specs,
+        specs=list(specs.values()),
         name=pipeline.name,
         partitions_def=topic_partitions(pipeline.source.name),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=pool_of(pipeline),
+        can_subset=True,
     )
     def materialize(
         context: dg.AssetExecutionContext, config: RunConfig, kafka: KafkaResource, spark: SparkResource
@@ -84,14 +65,69 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
         if not report.complete:
             raise dg.Failure(why(report), allow_retries=True)
-        for key in context.partition_keys:
-            entries = [entry for entry in report.entries if entry.partition == int(key)]
-            for spec in specs:
-                context.add_asset_metadata(metadata(report, entries, spec.key, pipeline.names()), spec.key, key)
-        for spec in specs:
-            yield dg.MaterializeResult(asset_key=spec.key)
+        for partition in context.partition_keys:
+            for topic, spec in specs.items():
+                metadata = ledger_metadata(pipeline, report, int(partition), topic, context.run_id)
+                if spec.key in context.selected_asset_keys:
+                    context.add_asset_metadata(metadata, spec.key, partition)
+                else:  # nobody asked for it, and it was written all the same: in the same transactions
+                    context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata))
+        for key in context.selected_asset_keys:
+            yield dg.MaterializeResult(asset_key=key)
 
     return materialize
+
+
+def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, dg.AssetSpec]:
+    """Topic → its asset: the sinks, the dead letters, and what is written about them in the same transaction."""
+    name, source, names = pipeline.name, pipeline.source.name, pipeline.names()
+    beside = [topic_key(pipeline, sink.name).to_user_string() for sink in pipeline.sinks]
+
+    def spec(key: dg.AssetKey, layer: str, description: str, columns: dict[str, str]) -> dg.AssetSpec:
+        return dg.AssetSpec(
+            key,
+            deps=source_keys(pipeline, declared),
+            skippable=True,
+            description=description,
+            metadata={"dagster/column_schema": schema(columns)},
+            group_name=name,
+            owners=OWNERS,
+            code_version=pipeline.code_version,
+            kinds={"kafka", "spark"},
+            tags={"layer": layer},
+        )
+
+    return {
+        **{
+            sink.name: spec(
+                topic_key(pipeline, sink.name),
+                "transactional",
+                f"What **{name}** makes of `{source}`, in Kafka transactions, exactly once.\n\n"
+                f"{inspect.getdoc(pipeline.transform) or ''}",
+                RECORD,
+            )
+            for sink in pipeline.sinks
+        },
+        names.dead_letters: spec(
+            dead_letters_key(pipeline),
+            "dead_letters",
+            f"The records of `{source}` that **{name}** rejected, with their own bytes and the reason.",
+            RECORD,
+        ),
+        names.ledger: spec(
+            dg.AssetKey(names.ledger),
+            "ledger",
+            f"The one truth about **{name}**: an entry per committed transaction, written inside it.",
+            LEDGER,
+        ),
+        names.provenance: spec(
+            dg.AssetKey(names.provenance),
+            "provenance",
+            f"Which record of {' and '.join(beside)} came from which record of `{source}`, written in the same "
+            "transaction.",
+            PROVENANCE,
+        ),
+    }
 
 
 def failures(config: RunConfig) -> Failures:
@@ -113,28 +149,3 @@ def why(report: RunReport) -> str:
     reasons = [f"partition {o.partition}: {o.reason}" for o in report.outcomes if o.reason]
     given = "; ".join([*report.failures[-1:], *reasons]) or "the attempts were used up"
     return f"{report.pipeline} did not reach its goal in {report.attempts} attempt(s): {given}"
-
-
-def metadata(report: RunReport, entries: list[LedgerEntry], key: dg.AssetKey, names: Names) -> dict[str, object]:
-    """What the ledger says about one partition. Nothing new to do is a success that says so."""
-    topic = key.path[-1]
-    parts = [part for entry in entries for part in entry.sinks if part.topic == topic]
-    seconds = max(0.001, report.seconds)
-    figures: dict[str, object] = {
-        "range": f"[{entries[0].start}, {entries[-1].next})" if entries else "nothing new",
-        "records_in": sum(entry.records_in for entry in entries),
-        "records_out": sum(part.count for part in parts),
-        "skipped": sum(entry.skipped for entry in entries),
-        "dead": sum(entry.dead for entry in entries),
-        "transactions": len(entries),
-        "bytes": sum(entry.bytes_out for entry in entries),
-        "records_per_second": sum(entry.records_in for entry in entries) / seconds,
-        "attempts": report.attempts,
-        "run": report.run,
-    }
-    if entries:
-        last = entries[-1]
-        figures["transactional_id"] = names.transactional_id(last.partition)
-        figures["ledger"] = f"{names.ledger}/{last.partition}, entry from {last.start}"
-        figures["offsets"] = ", ".join(f"{p.topic}/{p.partition}: {p.first} to {p.last}" for p in parts)
-    return figures

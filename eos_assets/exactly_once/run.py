@@ -56,6 +56,8 @@ class RunReport:
     mode: Mode
     outcomes: list[Outcome] = field(default_factory=list)
     entries: list[LedgerEntry] = field(default_factory=list)
+    #: Source partition → where the last of these entries stands in the ledger topic.
+    ledger_offsets: dict[int, int] = field(default_factory=dict)
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
@@ -152,6 +154,7 @@ class Run:
         for message in stream(self.connection, ledger_topic, partition, start):
             entry = ledger.load(message.value() or b"")
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
+                self.report.ledger_offsets[partition] = message.offset() or 0
                 yield entry
 
     def preflight(self) -> list[PartitionPlan]:

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from eos_assets.defs.partitions import add_missing
+from eos_assets.defs.partitions import add_missing, range_tags
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.resources.kafka import KafkaResource
@@ -50,10 +50,7 @@ class Platform:
         return self.defs.resolve_job_def(f"{self.pipeline.name}_job").execute_in_process(
             instance=self.instance,
             run_config={"ops": {self.pipeline.name: {"config": config}}},
-            tags={
-                "dagster/asset_partition_range_start": str(first),
-                "dagster/asset_partition_range_end": str(upto),
-            },
+            tags=range_tags(first, upto),
             raise_on_error=False,
         )
 

@@ -1,5 +1,7 @@
 """The platform through Dagster's own Python API: assets, checks, audit tables, sensors."""
 
+from dataclasses import replace
+
 import dagster as dg
 import pytest
 from confluent_kafka import Producer
@@ -7,9 +9,12 @@ from confluent_kafka.admin import NewPartitions
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import TABLES, AuditTables
-from eos_assets.defs import sensors
+from eos_assets.defs import sensors, tries
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
+from eos_assets.defs.partitions import range_tags
+from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets_tests.defs.conftest import Platform, evaluations
+from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
 
 
@@ -149,21 +154,74 @@ def test_the_sensor_asks_for_the_lagging_partitions_and_is_quiet_otherwise(
     lab.produce([b"1", b"2"], partition=1)
     asked = tick(platform, first.cursor)
     (request,) = asked.run_requests or []
-    assert request.tags["dagster/asset_partition_range_start"] == "1"
-    assert request.tags["dagster/asset_partition_range_end"] == "1"
+    assert range_tags(1, 1).items() <= request.tags.items()
     waiting = tick(platform, asked.cursor)
     assert waiting.run_requests == [], "the same position is not asked for again at once"
-    monkeypatch.setattr(sensors, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(tries, "FIRST_WAIT_SECONDS", 0.0)
     cursor, keys = asked.cursor, {request.run_key}
-    for _ in range(sensors.TRIES - 1):
+    for _ in range(tries.TRIES - 1):
         again = tick(platform, cursor)
         cursor = again.cursor
         keys |= {r.run_key for r in again.run_requests or []}
-    assert len(keys) == sensors.TRIES, "a used run key never runs again"
-    with pytest.raises(sensors.GivenUp, match="did not move: given up"):
+    assert len(keys) == tries.TRIES, "a used run key never runs again"
+    with pytest.raises(tries.GivenUp, match="did not move: given up"):
         tick(platform, cursor)
     lab.run()
     assert tick(platform, cursor).run_requests == []
+
+
+def test_what_holds_the_source_back_or_a_run_that_commits_nothing_is_said_aloud(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    open_transaction = lab.open_transaction([b"1"])
+    quiet = tick(platform)
+    assert quiet.run_requests == [], "behind the last stable offset nothing is decided"
+    with pytest.raises(tries.GivenUp, match=f"{lab.source}/0: an open transaction holds the source back"):
+        tick(platform, long_ago(quiet.cursor, lab.pipeline.transaction_timeout_ms / 1000))
+    open_transaction.abort_transaction(30)
+    lab.produce([b"1", b"2"])
+    monkeypatch.setattr(sensors, "active_runs", lambda *_: True)
+    waiting = tick(platform, quiet.cursor)
+    assert waiting.skip_reason
+    assert "under way" in str(waiting.skip_reason.skip_message)
+    with pytest.raises(tries.GivenUp, match="has committed nothing for"):
+        tick(platform, long_ago(waiting.cursor, sensors.STUCK_SECONDS))
+    lab.run()
+    assert tick(platform, long_ago(waiting.cursor, sensors.STUCK_SECONDS)).skip_reason, "what moves is not stuck"
+
+
+def long_ago(cursor: str | None, seconds: float) -> str:
+    """The same cursor, as if all of it had been written so many seconds earlier."""
+    known = tries.Cursor.load(cursor)
+    return tries.Cursor({n: replace(t, asked_at=t.asked_at - seconds - 1) for n, t in known.tries.items()}).dump()
+
+
+def test_bad_data_upstream_holds_the_next_pipeline_back(platform: Platform, make_lab: MakeLab) -> None:
+    lab = platform.lab
+    behind = make_lab(source=lab.pipeline.sinks[0]).pipeline
+    chained = pipeline_definitions([platform.pipeline, behind])
+    lab.fill(30)
+    assert platform.materialize().success
+    sensor = chained.resolve_sensor_def(f"{behind.name}_new_records")
+
+    def requests() -> dg.SensorResult:
+        context = dg.build_sensor_context(
+            instance=platform.instance, resources={"kafka": platform.resources()["kafka"]}
+        )
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    assert requests().run_requests, "what is proven goes on"
+    producer = Producer(lab.connection.config())
+    producer.produce(lab.sink, b"25", b"5", 0)
+    producer.flush()
+    assert not platform.check()["none_invented"].passed
+    held = requests()
+    assert held.run_requests == []
+    assert held.skip_reason
+    assert "none_invented" in str(held.skip_reason.skip_message)
 
 
 def test_a_new_partition_of_the_topic_becomes_one_of_the_asset(platform: Platform) -> None:

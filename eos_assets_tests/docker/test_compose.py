@@ -9,8 +9,8 @@ import pytest
 
 from eos_assets.local.ports import LOOPBACK
 from eos_assets.settings import NAMES, Settings
-from eos_assets_tests.defs.graphql import Graphql
 from eos_assets_tests.docker.native import ROOT, Native, postgres_folder, services
+from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.waiting import wait_for
 
 

@@ -1,101 +1,13 @@
 """The verifier itself (F26): one thing is wrong in the topics, and exactly the right invariants turn red."""
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Producer
 from pyspark.sql import functions as f
 
-from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
-from eos_assets.exactly_once.provenance import ProvenanceMap
-from eos_assets.exactly_once.shape import digest
-from eos_assets.kafka.routing import partitions_of
+from eos_assets_tests.exactly_once.forgery import Output, forge, right
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
-
-NUMBERS = list(range(20))
-
-
-@dataclass(frozen=True)
-class Output:
-    """One sink record to be forged."""
-
-    number: int
-    partition: int
-    visible: bool = True
-    named: bool = True
-
-
-def right() -> list[Output]:
-    keys = pa.array([b"%d" % n for n in NUMBERS], pa.binary())
-    return [Output(n, int(p)) for n, p in zip(NUMBERS, partitions_of(keys, 3), strict=True)]
-
-
-def forge(lab: Lab, outputs: list[Output], **entry: object) -> None:
-    """Writes sink, provenance, ledger and group offset as a run over NUMBERS would have, from the outputs given."""
-    lab.produce([b"%d" % n for n in NUMBERS])
-    names = lab.pipeline.names()
-    offsets: dict[int, list[tuple[int, int]]] = {}
-    for output in outputs:  # one transaction each: what is not to be visible is aborted
-        producer = Producer(lab.connection.config(transactional_id=names.group))
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        reported: list[int] = []
-        key, value = b"%d" % output.number, b"%d" % output.number**2
-        producer.produce(lab.sink, value, key, output.partition, on_delivery=partial(note, reported))
-        producer.flush()
-        (producer.commit_transaction if output.visible else producer.abort_transaction)(30)
-        if output.named:
-            offsets.setdefault(output.partition, []).append((reported[0], output.number))
-    parts = []
-    producer = Producer(lab.connection.config())
-    for partition, rows in sorted(offsets.items()):
-        sink_offsets, origins = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-        none = np.zeros(len(rows), np.int64)
-        for value in ProvenanceMap(0, 0, lab.sink, partition, sink_offsets, origins, none).messages():
-            producer.produce(names.provenance, value, b"0", 0)
-        seen = [n for at, n in rows if any(o.number == n and o.partition == partition and o.visible for o in outputs)]
-        low, high = int(sink_offsets.min()), int(sink_offsets.max())
-        parts.append(SinkPart(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
-    ids = lab.connection.topic_ids([lab.source, lab.sink, names.ledger])
-    producer.produce(names.ledger, Genesis(names.pipeline, 0, 0, ids).to_json(), b"genesis", 0)
-    made = LedgerEntry(
-        pipeline=names.pipeline,
-        topic=lab.source,
-        partition=0,
-        start=0,
-        next=20,
-        records_in=20,
-        records_out=len(outputs),
-        skipped=0,
-        dead=0,
-        dropped=0,
-        sinks=tuple(parts),
-        run="forged",
-        run_attempt=1,
-        task_attempt=0,
-        code_version=lab.pipeline.code_version,
-        began_ms=0,
-        ended_ms=0,
-    )
-    producer.produce(names.ledger, replace(made, **entry).to_json(), b"0", 0)  # type: ignore[arg-type]
-    producer.flush()
-    consumer = Consumer(lab.connection.config(group_id=names.group))
-    consumer.commit(offsets=[TopicPartition(lab.source, 0, 20)], asynchronous=False)
-    consumer.close()
-
-
-def note(reported: list[int], error: KafkaError | None, message: Message) -> None:
-    assert error is None
-    reported.append(message.offset() or 0)
-
-
-def digest_of(lab: Lab, numbers: list[int]) -> int:
-    rows = lab.spark.createDataFrame([(str(n), str(n * n)) for n in numbers], "key string, value string")
-    summed = rows.select(f.sum(digest(with_headers=False).cast("decimal(38,0)"))).collect()[0][0]
-    return int(summed or 0) % 2**64
 
 
 @pytest.fixture
@@ -150,7 +62,7 @@ def test_one_torn_transaction(small: Lab) -> None:
 
 
 def test_one_gap_in_the_ledger(small: Lab) -> None:
-    forge(small, right(), start=3)
+    forge(small, right(), lambda entry: replace(entry, start=3))
     assert "ledger_tiles_source" in small.broken()
 
 

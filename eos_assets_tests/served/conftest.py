@@ -1,0 +1,16 @@
+"""One stack for all tests of the served platform: it takes half a minute to start."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from eos_assets.settings import Settings
+from eos_assets_tests.served.stack import ServedStack, start
+
+
+@pytest.fixture(scope="package")
+def served(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStack]:
+    """Kafka, Spark Connect, webserver and daemon, with every sensor on."""
+    with ExitStack() as cleanup:
+        yield start(tmp_path_factory.mktemp("served"), cleanup, entry_point="eos_assets_tests.served.pipelines")

@@ -1,0 +1,129 @@
+"""A real Dagster webserver, asked over GraphQL as its own UI does."""
+
+import json
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+LOCATION = {"repositoryLocationName": "eos_assets.definitions", "repositoryName": "__repository__"}
+ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+#: The job of the runs that a click on Materialize launches.
+CLICKED = "__ASSET_JOB"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: when it was asked for and ended, and when each of its steps was at work."""
+
+    id: str
+    job: str
+    status: str
+    asked: float
+    ended: float | None
+    tags: dict[str, str]
+    steps: dict[str, tuple[float, float]]
+
+
+class Graphql:
+    """Questions to one webserver."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def ask(self, query: str, **variables: Any) -> Any:
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(f"{self.address}/graphql", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            content = json.load(answer)
+        assert "errors" not in content, content["errors"]
+        return content["data"]
+
+    def runs(self, job: str | None = None, **tags: str) -> list[Run]:
+        """The runs of a job, or with these tags, the newest first."""
+        query = """query($f: RunsFilter!) {runsOrError(filter: $f) {... on Runs {results {
+            runId jobName status creationTime endTime tags {key value} stepStats {stepKey startTime endTime}
+        }}}}"""
+        wanted = {
+            **({"pipelineName": job} if job else {}),
+            "tags": [{"key": name.replace("__", "/"), "value": value} for name, value in tags.items()],
+        }
+        return [
+            Run(
+                row["runId"],
+                row["jobName"],
+                row["status"],
+                row["creationTime"],
+                row["endTime"],
+                {tag["key"]: tag["value"] for tag in row["tags"]},
+                {s["stepKey"]: (s["startTime"], s["endTime"]) for s in row["stepStats"] if s["endTime"]},
+            )
+            for row in self.ask(query, f=wanted)["runsOrError"]["results"]
+        ]
+
+    def finished(self, job: str) -> str | None:
+        """The id of a run of a job that has come to its end."""
+        ended = [run.id for run in self.runs(job) if run.status in ENDED]
+        return ended[0] if ended else None
+
+    def status(self, run_id: str) -> str:
+        query = "query($id: ID!) {runOrError(runId: $id) {... on Run {status}}}"
+        return str(self.ask(query, id=run_id)["runOrError"]["status"])
+
+    def ended(self, run_id: str) -> str | None:
+        """The status of a run, once it has come to its end."""
+        status = self.status(run_id)
+        return status if status in ENDED else None
+
+    def events(self, run_id: str) -> list[dict[str, Any]]:
+        query = """query($id: ID!) {logsForRun(runId: $id) {... on EventConnection {events {
+            __typename
+            ... on AssetCheckEvaluationEvent {evaluation {checkName success description}}
+            ... on MaterializationEvent {assetKey {path} partition metadataEntries {label}}
+        }}}}"""
+        found: list[dict[str, Any]] = self.ask(query, id=run_id)["logsForRun"]["events"]
+        return found
+
+    def check_evaluations(self, run_id: str) -> dict[str, bool]:
+        """Check → whether it passed, in one run."""
+        rows = [event["evaluation"] for event in self.events(run_id) if "evaluation" in event]
+        return {row["checkName"]: row["success"] for row in rows}
+
+    def ticks(self, sensor: str) -> list[dict[str, Any]]:
+        """The last ticks of a sensor, the newest first."""
+        query = """query($s: InstigationSelector!) {instigationStateOrError(instigationSelector: $s) {
+            ... on InstigationState {ticks(limit: 20) {status skipReason runIds error {message}}}
+        }}"""
+        found: list[dict[str, Any]] = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"][
+            "ticks"
+        ]
+        return found
+
+    def partitions(self, *key: str) -> list[str]:
+        """The partition keys of an asset."""
+        query = "query($k: AssetKeyInput!) {assetNodeOrError(assetKey: $k) {... on AssetNode {partitionKeys}}}"
+        found: list[str] = self.ask(query, k={"path": key})["assetNodeOrError"]["partitionKeys"]
+        return found
+
+    def launch(self, job: str, tags: dict[str, str], config: dict[str, Any] | None = None, assets: Any = None) -> str:
+        """Launches a job of the project's code location, for partitions or a range by its tags."""
+        query = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
+            __typename ... on LaunchRunSuccess {run {runId}} ... on PythonError {message}
+        }}"""
+        params = {
+            "selector": {**LOCATION, "jobName": job, "assetSelection": assets},
+            "runConfigData": config or {},
+            "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
+        }
+        answer = self.ask(query, p=params)["launchRun"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return str(answer["run"]["runId"])
+
+    def backfill(self, topics: list[str], partitions: list[str]) -> str:
+        """A backfill of these assets, as the UI launches it for several partitions."""
+        query = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $p) {
+            __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}
+        }}"""
+        params = {"assetSelection": [{"path": [topic]} for topic in topics], "partitionNames": partitions}
+        answer = self.ask(query, p=params)["launchPartitionBackfill"]
+        assert answer["__typename"] == "LaunchBackfillSuccess", answer
+        return str(answer["backfillId"])

@@ -1,0 +1,70 @@
+"""The UI in a real browser: the graph shows the pipeline, a click materializes, a failed check is red and says why."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from eos_assets_tests.served import ui
+from eos_assets_tests.served.browser import CHROMIUM, open_page
+from eos_assets_tests.served.graphql import CLICKED
+from eos_assets_tests.served.stack import ServedStack
+from eos_assets_tests.waiting import wait_for
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed: neither chromium nor google-chrome"),
+]
+ASSETS = [
+    "datasource",
+    "datasink",
+    "datasink-dead-letters",
+    "eos.squares.ledger",
+    "eos.squares.provenance",
+    "audit_transactions",
+    "audit_deliveries",
+    "audit_dead_letters",
+    "audit_partitions",
+]
+
+
+@pytest.fixture
+def page(served: ServedStack) -> Iterator[Page]:
+    with open_page(served.address) as page:
+        yield page
+
+
+def test_the_graph_shows_the_pipeline(page: Page) -> None:
+    ui.open_group(page, "squares", ASSETS)
+    expect(page.get_by_text("Kafka").first).to_be_visible()
+
+
+def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack) -> None:
+    wait_for(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"], 60)
+    before = {run.id for run in served.dagster.runs()}
+    ui.materialize_partition(page, "datasink", "1")
+
+    def clicked() -> str | None:
+        runs = [run for run in served.dagster.runs(CLICKED) if run.id not in before]
+        return runs[0].id if runs and runs[0].ended else None
+
+    run = wait_for(clicked, 150) or ""
+    assert served.dagster.status(run) == "SUCCESS"
+    page.goto("/assets/datasink?view=partitions&partition=1")
+    expect(page.get_by_role("link", name=run).first).to_be_visible()
+    expect(page.get_by_text("eos/squares/datasource/1")).to_be_visible()
+
+
+def test_a_failed_check_is_red_and_names_its_counter_example(page: Page, served: ServedStack) -> None:
+    """The record that nobody sent goes to the sink of the last pipeline, so that nothing else is spoilt."""
+    wait_for(lambda: served.dagster.finished("doubles_job"), 150)
+    served.produce("doubled", [b"4711"])
+    ui.open_check(page, "doubled", "none_invented")
+    page.get_by_role("button", name="Execute all").click()
+    row = page.get_by_role("link").filter(has_text="none_invented")
+    expect(row.get_by_text("Failed")).to_be_visible(timeout=150_000)
+    page.reload()
+    expect(page.get_by_text("topic=doubled, sink_partition=0")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("1 records without an origin")).to_be_visible()
+    ui.open_group(page, "doubles", ["doubled"])
+    expect(page.get_by_text("Failed").first).to_be_visible()
