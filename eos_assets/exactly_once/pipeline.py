@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Literal
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import FOREVER, Topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eos_assets.exactly_once.invariants import Finding
 
 Transform = Callable[["DataFrame"], "DataFrame"]
+#: Records and state in; outputs and changed state out. See `stateful`.
+Fold = Callable[["DataFrame", "DataFrame"], tuple["DataFrame", "DataFrame"]]
+#: A check of the pipeline's own, named by its function. `Finding.name` is that name.
+Check = Callable[["Pipeline", "SparkSession", Connection], "Finding"]
+#: A tombstone is there at least so long, so a snapshot of the state may be that old.
+TOMBSTONES_MS = 7 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,16 @@ class Pipeline:
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
     unique_by: str = "key"
+    #: More invariants of this pipeline alone.
+    checks: tuple[Check, ...] = ()
+    #: A stateful pipeline: the user's function, and the columns of its state.
+    fold: Fold | None = None
+    state: str = ""
+    unique_within: int | None = None
+
+    @property
+    def stateful(self) -> bool:
+        return self.fold is not None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
@@ -79,7 +98,25 @@ class Pipeline:
             Topic(names.dead_letters, partitions, replication, max_message_bytes=self.source.max_message_bytes),
             Topic(names.ledger, partitions, replication, retention_ms=FOREVER),
             Topic(names.provenance, partitions, replication, retention_ms=self.sinks[0].retention_ms),
+            *(
+                Topic(
+                    topic,
+                    partitions,
+                    replication,
+                    compacted=True,
+                    max_message_bytes=self.sinks[0].max_message_bytes,
+                    delete_retention_ms=TOMBSTONES_MS,
+                )
+                for topic in self.changelogs(mode)
+            ),
         ]
+
+    def changelogs(self, mode: Mode = Mode.EXACTLY_ONCE) -> tuple[str, ...]:
+        """The topics of a stateful pipeline's state: key → state, and the business keys it has seen."""
+        names = self.names(mode)
+        if not self.stateful:
+            return ()
+        return (names.changelog,) if self.unique_within is None else (names.changelog, names.seen)
 
 
 def pipeline(
@@ -97,6 +134,7 @@ def pipeline(
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
     unique_by: str = "key",
+    checks: Sequence[Check] = (),
 ) -> Callable[[Transform], Pipeline]:
     """Declares a pipeline around a transform.
 
@@ -114,6 +152,7 @@ def pipeline(
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+        checks: more invariants: functions of pipeline, Spark session and connection that return a `Finding`.
     """
 
     def declare(transform: Transform) -> Pipeline:
@@ -133,6 +172,7 @@ def pipeline(
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
             unique_by=unique_by,
+            checks=tuple(checks),
         )
 
     return declare

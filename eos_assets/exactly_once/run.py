@@ -1,5 +1,6 @@
 """A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
 
+import functools
 import re
 import time
 import uuid
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import isolation, ledger
 from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.folding import Folding, misplaced
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -18,9 +20,11 @@ from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
-from eos_assets.exactly_once.preflight import check_genesis, check_group, check_timeout, check_topics
+from eos_assets.exactly_once.preflight import check_genesis, check_group, check_state, check_timeout, check_topics
 from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
+from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
@@ -43,6 +47,8 @@ class RunOptions:
     max_records: int | None = None
     max_attempts: int = 20
     failures: Failures = field(default_factory=Failures)
+    #: Where snapshots of a state are, if they shall shorten its loading.
+    lake: str | None = None
     say: Callable[[str], None] = lambda _: None
 
 
@@ -104,6 +110,8 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
+        snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
+        self.state = State(pipeline, spark, connection, snapshot)
 
     def execute(self) -> RunReport:
         begun = time.monotonic()
@@ -111,21 +119,23 @@ class Run:
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
         goal = {plan.partition: plan.end for plan in plans}
-        isolated = 0
+        isolated = fruitless = 0
         while True:
             plans = [p for p in plans if p.position < goal[p.partition]]
             if not plans:
                 self.report.complete = True
                 break
-            if self.report.attempts == self.options.max_attempts:
+            if fruitless == self.options.max_attempts:
                 break
             self.report.attempts += 1
-            ranges = [OffsetRange(p.partition, p.position, goal[p.partition]) for p in plans]
+            fruitless += 1
+            ranges = [OffsetRange(p.partition, p.position, self.job_end(p, goal[p.partition])) for p in plans]
             try:
                 outcomes = self.attempt(plans, ranges)
             except EosError:
                 raise
             except Exception as failure:
+                self.refuse_misplaced(failure)
                 self.report.failures.append(brief(failure))
                 self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
                 if not may_heal(failure):
@@ -135,6 +145,8 @@ class Run:
             self.report.outcomes += outcomes
             if any(o.outcome in ("refused", "failed") for o in outcomes):
                 break
+            if self.pipeline.stateful and all(o.outcome in DONE for o in outcomes):
+                fruitless = 0  # one job is one slice: the next one goes on
             if any(o.outcome == "fenced" for o in outcomes):
                 self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
             finished = {o.partition for o in outcomes if o.outcome in DONE and o.next >= goal[o.partition]}
@@ -142,6 +154,19 @@ class Run:
         self.report.entries = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
         self.report.seconds = time.monotonic() - begun
         return self.report
+
+    def job_end(self, plan: PartitionPlan, goal: int) -> int:
+        """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
+        return min(goal, plan.position + self.pipeline.slice_records) if self.pipeline.stateful else goal
+
+    def refuse_misplaced(self, failure: Exception) -> None:
+        if told := misplaced(failure):
+            raise EosError(
+                f"{self.pipeline.name}: {told}. State lives with the partition of its key, so the source must be keyed "
+                "by the state's key, as Kafka's Java client does it.",
+                "Mend what writes the source, or put a pipeline in between that keys it anew, or declare "
+                "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
+            ) from failure
 
     def written(self, ledger_topic: str, partition: int, start: int) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""
@@ -157,7 +182,9 @@ class Run:
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
                 "Set spark.speculation to false.",
             )
+        check_state(self.pipeline, self.connection, self.options.mode)
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
+        self.source_partitions = len(self.connection.partitions(self.pipeline.source.name))
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
         plans = self.plan()
@@ -190,11 +217,16 @@ class Run:
             slice_bytes=self.pipeline.slice_bytes,
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
             failures=self.options.failures,
+            changelogs=self.pipeline.changelogs(self.options.mode),
+            marks=self.state.marks({p.partition: p.tail for p in plans}),
+            source_partitions=self.source_partitions if self.pipeline.stateful else None,
         )
 
     def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:
         """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
         job = self.job(plans, ranges)
+        if self.pipeline.stateful:
+            return self.closed(job, self.write(self.folded(plans, ranges), job, swift=False))
         rows = self.transformed(ranges)
         swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
         try:
@@ -204,6 +236,9 @@ class Run:
                 raise
             self.swift = False  # nothing is wrong: large records travel another way
             outcomes = self.write(rows, job, swift=False)
+        return self.closed(job, outcomes)
+
+    def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
         silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
@@ -211,7 +246,8 @@ class Run:
         return outcomes
 
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
-        whole = kept_whole(travelling(rows, swift=swift), self.pipeline.name, len(job.ranges))
+        flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
+        whole = kept_whole(flat, self.pipeline.name, len(job.ranges))
         with batches(self.spark, swift=swift):
             return self.collect(whole, writing_task(job))
 
@@ -229,6 +265,23 @@ class Run:
             ) from failure
         return result
 
+    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> "DataFrame":
+        """All rows of one job of a stateful pipeline, from the state at the plans' positions."""
+        chosen = {r.partition for r in ranges}
+        tails = {p.partition: p.tail for p in plans if p.partition in chosen}
+        self.state.check(tails)
+        source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
+        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges})
+        try:
+            return folding.fold(source, self.state.at(tails)).rows()
+        except EosError:
+            raise
+        except Exception as failure:
+            raise EosError(
+                f"The function of {self.pipeline.name} cannot be planned: {brief(failure)}",
+                "Mend it; nothing was read or written.",
+            ) from failure
+
     @staticmethod
     def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
         return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
@@ -243,7 +296,7 @@ class Run:
             )
         found = 0
         for planned in ranges:
-            poison = isolation.first_poison(self.transformed, planned)
+            poison = self.first_poison(plans, planned)
             if poison is None:
                 continue
             offset, reason = poison
@@ -257,11 +310,17 @@ class Run:
             found += 1
         return found
 
+    def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
+        if self.pipeline.stateful:
+            return isolation.first_poison(functools.partial(self.folded, plans), planned, from_start=True)
+        return isolation.first_poison(self.transformed, planned)
+
     def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
         """Everything before the record as usual, then the record itself as a dead letter, in order."""
         outcomes = []
         if offset > planned.start:
             outcomes += self.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+            plans = self.plan()
         alone = OffsetRange(planned.partition, offset, offset + 1)
         source = records(self.spark, self.connection, self.pipeline.source.name, [alone])
         rows = isolation.dead_letter(source, reason)

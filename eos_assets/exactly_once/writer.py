@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
 from eos_assets.exactly_once.job import Job, OffsetRange
@@ -42,6 +43,7 @@ class PartitionWriter:
         self.jumped = 0
         self.longest_wait = 0.0
         self.held: pa.RecordBatch | None = None
+        self.changed: tuple[int, bytes | None] | None = None
 
     def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
         """Everything that a retry could heal is raised; everything else is an outcome."""
@@ -81,7 +83,7 @@ class PartitionWriter:
         whole = False  # whether a cut here would tear no origin
         for piece in cut(pieces, self.job.slice_records):
             self.longest_wait = max(self.longest_wait, time.monotonic() - waiting_since)
-            fresh = self.fresh(piece)
+            fresh = self.fresh(self.without_changes(piece))
             if fresh.num_rows:
                 if whole and self.full():  # only now, when there is more: else the last slice might hold one record
                     self.next_slice()
@@ -121,8 +123,31 @@ class PartitionWriter:
         if not isinstance(decision, GoOn) or decision.position != wanted:
             raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
 
+    def without_changes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Writes the changes of the state, which come sorted behind all other rows, and returns those."""
+        if "store" not in rows.schema.names:
+            return rows
+        changes = rows.slice(rows["store"].null_count)
+        if changes.num_rows:
+            self.check_once(changes)
+            self.transaction.begin()
+            self.slice.write_changes(changes)
+        return rows.slice(0, rows["store"].null_count)
+
+    def check_once(self, changes: pa.RecordBatch) -> None:
+        """Each key changes once: of two states of one key nobody could say which is the last."""
+        stores, keys = changes["store"].to_numpy(), changes["key"]
+        again = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+        twice = np.flatnonzero(again & (stores[1:] == stores[:-1]))
+        if len(twice) or (stores[0], keys[0].as_py()) == self.changed:
+            key = keys[int(twice[0]) if len(twice) else 0].as_py()
+            raise Hopeless(f"the function returned two states of the key {key!r}: return one row for each key")
+        self.changed = (int(stores[-1]), keys[-1].as_py())
+
     def fresh(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows at or behind the position, after proving that none is missing or out of order before them."""
+        if not rows.num_rows:
+            return rows
         offsets, ordinals = rows["o_offset"].to_numpy(), rows["o_ordinal"].to_numpy()
         steps = np.diff(offsets, prepend=self.last_offset)
         if (steps < 0).any():
@@ -158,6 +183,8 @@ class PartitionWriter:
 
     def full(self) -> bool:
         """Whether the slice holds enough, together with the origin that is held back."""
+        if self.job.stateful:
+            return False  # the plan does the cutting: behind a cut the state would be another one
         if self.job.mode is Mode.AT_MOST_ONCE:
             return False  # its offsets are committed for the whole range before anything is produced
         held = 1 if self.held is not None else 0
@@ -165,7 +192,7 @@ class PartitionWriter:
 
     def late(self) -> bool:
         """Whether to commit before waiting for more: the wait might outlast the transaction."""
-        if self.job.mode is not Mode.EXACTLY_ONCE:
+        if self.job.mode is not Mode.EXACTLY_ONCE or self.job.stateful:
             return False
         open_for = time.time() - self.slice.began_ms / 1000
         return open_for + self.longest_wait > self.job.transaction_timeout_ms / 2000
