@@ -92,6 +92,7 @@ def run_command(
         max_records=max_records,
         max_attempts=max_attempts,
         failures=Failures(probability=failure_probability, seed=seed),
+        lake=settings.lake if chosen.stateful else None,
     )
     connection = Connection.load(settings)
     connection.metadata()

@@ -11,6 +11,7 @@ from eos_assets.defs.audit_tables import table_key
 from eos_assets.defs.transactional_topic import sink_keys, told
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.state_proof import NAME as STATE_NAME
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
@@ -31,6 +32,14 @@ FACTS = {
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
 AUDIT_FACT = "audit_matches_ledger"
+STATE_FACT = ("Folding the source again gives the state that the changelogs hold.", True)
+
+
+def facts(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
+    """All checks of one pipeline: those of every pipeline, that of its state, and its own."""
+    state = {STATE_NAME: STATE_FACT} if pipeline.stateful else {}
+    own = {check.__name__: ((check.__doc__ or check.__name__).splitlines()[0], True) for check in pipeline.checks}
+    return {**FACTS, **state, **own}
 
 
 class CheckConfig(dg.Config):
@@ -43,12 +52,17 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     key = sink_keys(pipeline)[0]
     specs = [
         dg.AssetCheckSpec(name, asset=key, description=fact, blocking=blocking)
-        for name, (fact, blocking) in FACTS.items()
+        for name, (fact, blocking) in facts(pipeline).items()
     ]
 
     @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants")
-    def check(config: CheckConfig, kafka: KafkaResource, spark: SparkResource) -> Iterator[dg.AssetCheckResult]:
-        result = told(lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full))
+    def check(
+        config: CheckConfig, kafka: KafkaResource, spark: SparkResource, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        address = lake.address() if pipeline.stateful else None
+        result = told(
+            lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full, lake=address)
+        )
         for finding in result.findings:
             yield dg.AssetCheckResult(
                 passed=finding.holds,

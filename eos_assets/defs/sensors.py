@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import dagster as dg
 
-from eos_assets.defs.checks import FACTS
+from eos_assets.defs.checks import facts
 from eos_assets.defs.jobs import AssetJob
 from eos_assets.defs.partitions import missing_keys
 from eos_assets.defs.transactional_topic import sink_keys
@@ -155,7 +155,7 @@ def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries
 
 def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
     """A failed check is evaluated again with back-off, then raised as given up."""
-    keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for name in FACTS]
+    keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for name in facts(pipeline)]
 
     @dg.sensor(
         name=f"{pipeline.name}_failed_checks",

@@ -14,6 +14,7 @@ from eos_assets.exactly_once.names import Names
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource
 
 Answer = TypeVar("Answer")
@@ -69,13 +70,18 @@ def transactional_topic(pipeline: Pipeline) -> dg.AssetsDefinition:
         pool=pool_of(pipeline),
     )
     def materialize(
-        context: dg.AssetExecutionContext, config: RunConfig, kafka: KafkaResource, spark: SparkResource
+        context: dg.AssetExecutionContext,
+        config: RunConfig,
+        kafka: KafkaResource,
+        spark: SparkResource,
+        lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
         options = RunOptions(
             partitions=sorted(int(key) for key in context.partition_keys),
             max_records=config.max_records,
             max_attempts=config.max_attempts,
             failures=failures(config),
+            lake=lake.address() if pipeline.stateful else None,
             say=context.log.warning,
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
@@ -127,6 +133,7 @@ def metadata(report: RunReport, entries: list[LedgerEntry], key: dg.AssetKey, na
         "records_in": sum(entry.records_in for entry in entries),
         "records_out": sum(part.count for part in parts),
         "skipped": sum(entry.skipped for entry in entries),
+        "repeats": sum(entry.repeats for entry in entries),
         "dead": sum(entry.dead for entry in entries),
         "transactions": len(entries),
         "bytes": sum(entry.bytes_out for entry in entries),

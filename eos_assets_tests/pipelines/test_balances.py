@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from confluent_kafka import Producer
 
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets_tests.exactly_once.lab import MakeLab
