@@ -13,7 +13,13 @@ Row = dict[str, Any]
 Step = Callable[[Row | None, Row], tuple[Row, Row | None]]
 
 
-def fold_by_key(records: "DataFrame", state: "DataFrame", step: Step, output: str) -> tuple["DataFrame", "DataFrame"]:
+class ByKey(tuple["DataFrame", "DataFrame"]):
+    """Outputs and changed state, and the one frame that both are taken from: the engine computes it only once."""
+
+    rows: "DataFrame"
+
+
+def fold_by_key(records: "DataFrame", state: "DataFrame", step: Step, output: str) -> ByKey:
     """Outputs and changed state of a stateful function that must look at one record after the other.
 
     Only the state of keys that have records is touched, and rows stream by: neither a hot key nor many keys take
@@ -31,53 +37,51 @@ def fold_by_key(records: "DataFrame", state: "DataFrame", step: Step, output: st
     kept = [name for name in state.columns if name != "key"]
     before = state.select("key", f.struct(*kept).alias("state"))
     joined = records.select("key", "origin", f.struct("key", *given).alias("record")).join(before, "key", "left")
-    # The exchange is the same for outputs and changes, so Spark reads and joins once. Ordered by key, then by offset.
     ordered = joined.repartition("key").sortWithinPartitions("key", "origin.partition", "origin.offset")
     types = {field.name: field.dataType.simpleString() for field in before.schema.fields}
     schema = (
         f"key binary, origin struct<partition:int,offset:bigint,ordinal:bigint>, output struct<{output}>, "
-        f"changed boolean, state {types['state']}"
+        f"store int, state {types['state']}"
     )
-    results = spark_schema(records, schema)
-    rows = ordered.mapInArrow(stepping(step, results), schema)
-    changed = rows.where("changed").select("key", "state.*", f.col("state").isNull().alias("deleted"))
-    return rows.select("key", "output.*", "origin"), changed
+    rows = ordered.mapInArrow(stepping(step, arrow_schema(records, schema)), schema)
+    changes = rows.where("store is not null")
+    changed = changes.select("key", "state.*", f.col("state").isNull().alias("deleted"))
+    pair = ByKey((rows.where("store is null").select("key", "output.*", "origin"), changed))
+    pair.rows = rows
+    return pair
 
 
-def spark_schema(frame: "DataFrame", schema: str) -> pa.Schema:
+def arrow_schema(frame: "DataFrame", schema: str) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.sparkSession.createDataFrame([], schema).schema)
 
 
 def stepping(step: Step, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task: rows sorted by key and offset in; each with its result out, the last one of a key with its state."""
+    """The task: rows sorted by key and offset in; the result of each out, and behind the last of a key its state, if
+    that is another one now."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         key: bytes | None = None
-        begun = False
-        loaded: Row | None = None
-        state: Row | None = None
-        held: Row | None = None  # the last row of a key carries its state, and only the next key shows that it was it
+        partition: int | None = None  # None before the first row
+        loaded = state = None
         for batch in batches:
             done: list[Row] = []
             columns = (batch[name].to_pylist() for name in ("key", "origin", "record", "state"))
             for this, origin, record, before in zip(*columns, strict=True):
-                if not begun or this != key:
-                    if held is not None:
-                        done.append(closed(held, loaded, state))
-                    begun, key, loaded, state, held = True, this, before, before, None
-                if held is not None:
-                    done.append(held)
+                if partition is None or this != key:
+                    done += changed(key, partition, loaded, state)
+                    key, partition, loaded, state = this, origin["partition"], before, before
                 result, state = step(state, record)
-                held = {"key": this, "origin": origin, "output": result, "changed": False, "state": None}
-            if done:
-                yield pa.RecordBatch.from_pylist(done, schema)
-        if held is not None:
-            yield pa.RecordBatch.from_pylist([closed(held, loaded, state)], schema)
+                done.append({"key": this, "origin": origin, "output": result})
+            yield pa.RecordBatch.from_pylist(done, schema)
+        yield pa.RecordBatch.from_pylist(changed(key, partition, loaded, state), schema)
 
     return task
 
 
-def closed(row: Row, loaded: Row | None, state: Row | None) -> Row:
-    return row if state == loaded else {**row, "changed": True, "state": state}
+def changed(key: bytes | None, partition: int | None, loaded: Row | None, state: Row | None) -> list[Row]:
+    if partition is None or state == loaded:
+        return []
+    nowhere = {"partition": partition, "offset": 0, "ordinal": 0}
+    return [{"key": key, "origin": nowhere, "store": 0, "state": state}]

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.by_key import ByKey
 from eos_assets.exactly_once.changelog import column_types, encoded, stores
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.shape import check_shape, digest, travelling
@@ -30,42 +31,76 @@ class Folded:
 
     outputs: "DataFrame"
     changes: list["DataFrame"]
+    #: Outputs and changes of the state alike, where the function made them in one pass.
+    together: "DataFrame | None" = None
+    #: Engine rows: dead letters and repeats. They are among the outputs.
+    more: tuple["DataFrame", ...] = ()
+    #: What Spark keeps until the job has ended.
+    kept: "DataFrame | None" = None
 
     def rows(self) -> "DataFrame":
         """Everything in one frame, so that one Spark action and one task per source partition writes it."""
         from pyspark.sql import functions as f
 
-        frames = [self.outputs.withColumn("store", f.lit(None).cast("int"))]
-        for number, changed in enumerate(self.changes):
-            columns = [f.col("partition").alias("o_partition"), f.lit(0).cast("long").alias("o_offset")]
-            columns += [f.lit(0).cast("long").alias("o_ordinal"), f.col("key"), f.col("value")]
-            frames.append(
-                changed.select(*columns, digest(with_headers=False).alias("digest"), f.lit(number).alias("store"))
-            )
-        return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        if self.together is None:
+            frames = [
+                self.outputs.withColumn("store", f.lit(None).cast("int")),
+                changed_rows(self.changes[STATE], STATE),
+            ]
+        else:
+            frames = [self.together, *(one.withColumn("store", f.lit(None).cast("int")) for one in self.more)]
+        frames += [changed_rows(changed, SEEN) for changed in self.changes[SEEN:]]
+        return united(frames)
+
+    def release(self) -> None:
+        if self.kept is not None:
+            self.kept.unpersist()
+
+
+def united(frames: list["DataFrame"]) -> "DataFrame":
+    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def changed_rows(changed: "DataFrame", store: int) -> "DataFrame":
+    """Changes of a store (partition, key, value) as they travel."""
+    from pyspark.sql import functions as f
+
+    zero = f.lit(0).cast("long")
+    return changed.select(
+        f.col("partition").alias("o_partition"),
+        zero.alias("o_offset"),
+        zero.alias("o_ordinal"),
+        "key",
+        "value",
+        digest(with_headers=False).alias("digest"),
+        f.lit(store).alias("store"),
+    )
 
 
 class Folding:
     """One call of a pipeline's function, over some partitions."""
 
-    def __init__(self, pipeline: Pipeline, partitions: int, ends: dict[int, int]) -> None:
+    def __init__(self, pipeline: Pipeline, partitions: int, ends: dict[int, int], *, keep: bool = False) -> None:
         self.pipeline = pipeline
         self.partitions = partitions
         #: Source partition → the end of the range that is folded.
         self.ends = ends
         self.stores = stores(pipeline)
+        #: Whether Spark shall keep what is read more than once; then `Folded.release` must follow.
+        self.keep = keep
 
     def fold(self, records: "DataFrame", loaded: list["DataFrame"]) -> Folded:
         """Args: the records of the ranges; and the state of each store at their starts."""
         from pyspark.sql import functions as f
 
         placed, frames = self.placed(records)
-        changes = []
+        changes, kept = [], None
         if self.pipeline.unique_within is not None:
             marked = self.marked(placed, loaded[SEEN])
+            if self.keep:
+                kept = marked = marked.persist()  # four branches read it
             repeats = marked.where("repeat").select(f.lit(None).cast("binary").alias("value"), "origin")
-            skipped = travelling(repeats.withColumn("skip", f.lit(True)))
-            frames.append(skipped.withColumn("repeat", f.lit(True)))
+            frames.append(travelling(repeats.withColumns({"skip": f.lit(True), "repeat": f.lit(True)})))
             changes = [self.seen(marked, loaded[SEEN])]
             placed = marked.where("not repeat").select(*RECORD)
         assert self.pipeline.fold is not None
@@ -77,9 +112,20 @@ class Folding:
             )
         outputs, changed = result
         check_shape(outputs, self.pipeline.name)
-        frames.insert(0, travelling(outputs))
-        everything = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        return Folded(everything, [self.changed(changed), *changes])
+        self.check_changed(changed)
+        together = self.together(result.rows, outputs) if isinstance(result, ByKey) else None
+        everything = united([travelling(outputs), *frames])
+        return Folded(everything, [self.changed(changed), *changes], together, tuple(frames), kept)
+
+    def together(self, rows: "DataFrame", outputs: "DataFrame") -> "DataFrame":
+        """Outputs and changed state from one pass. The partition of a key is that of its records."""
+        from pyspark.sql import functions as f
+
+        names = list(column_types(rows.sparkSession, self.stores[STATE]))
+        state = f.when(f.col("state").isNotNull(), encoded([f"state.{name}" for name in names]))
+        value = f.when(f.col("store").isNull(), f.col("output.value").cast("binary")).otherwise(state)
+        others = [f"output.{name}" for name in outputs.columns if name not in ("key", "value", "origin")]
+        return travelling(rows.select("key", value.alias("value"), *others, "origin", "store"))
 
     def placed(self, records: "DataFrame") -> tuple["DataFrame", list["DataFrame"]]:
         """The records that lie where their key belongs; the others stop the job, or are dead letters."""
@@ -103,7 +149,6 @@ class Folding:
         """The changed state as partition, key and value; a removed key has a null value."""
         from pyspark.sql import functions as f
 
-        self.check_changed(frame)
         names = list(column_types(frame.sparkSession, self.stores[STATE]))
         value = encoded(names)
         if "deleted" in frame.columns:

@@ -1,6 +1,5 @@
 """A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
 
-import functools
 import re
 import time
 import uuid
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import isolation, ledger
 from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.folding import Folding, misplaced
+from eos_assets.exactly_once.folding import Folded, Folding, misplaced
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -226,7 +225,11 @@ class Run:
         """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
         job = self.job(plans, ranges)
         if self.pipeline.stateful:
-            return self.closed(job, self.write(self.folded(plans, ranges), job, swift=False))
+            folded = self.folded(plans, ranges)
+            try:
+                return self.closed(job, self.write(folded.rows(), job, swift=False))
+            finally:
+                folded.release()
         rows = self.transformed(ranges)
         swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
         try:
@@ -265,15 +268,15 @@ class Run:
             ) from failure
         return result
 
-    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> "DataFrame":
-        """All rows of one job of a stateful pipeline, from the state at the plans' positions."""
+    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Folded:
+        """What one job of a stateful pipeline writes, from the state at the plans' positions."""
         chosen = {r.partition for r in ranges}
         tails = {p.partition: p.tail for p in plans if p.partition in chosen}
         self.state.check(tails)
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges})
+        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges}, keep=True)
         try:
-            return folding.fold(source, self.state.at(tails)).rows()
+            return folding.fold(source, self.state.at(tails))
         except EosError:
             raise
         except Exception as failure:
@@ -312,7 +315,7 @@ class Run:
 
     def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
         if self.pipeline.stateful:
-            return isolation.first_poison(functools.partial(self.folded, plans), planned, from_start=True)
+            return isolation.first_poison(lambda part: self.folded(plans, part).rows(), planned, from_start=True)
         return isolation.first_poison(self.transformed, planned)
 
     def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
