@@ -100,6 +100,7 @@ def run_command(
         max_records=max_records,
         max_attempts=max_attempts,
         failures=Failures(probability=failure_probability, seed=seed, kind=failure_kind),
+        lake=settings.lake if chosen.stateful else None,
     )
     connection = Connection.load(settings)
     connection.metadata()

@@ -33,10 +33,14 @@ def verify_command(
     """
     from eos_assets.resources.spark import SparkResource
 
-    _, chosen, connection = reach(pipeline, modules)
+    settings, chosen, connection = reach(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
         spark = SparkResource().spark_session
-        result = verify_pipeline(chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full)
+        result = verify_pipeline(
+            chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full, lake=settings.lake
+        )
+        if result.mode is Mode.EXACTLY_ONCE and isolation == "read_committed":
+            result.findings += [fact.look(chosen, spark, connection) for fact in chosen.facts]
     if as_json:
         facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
         facts["incremental"] = result.incremental

@@ -12,6 +12,7 @@ from eos_assets.defs.transactional_topic import told
 from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.state_proof import NAME as STATE_NAME
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
@@ -32,6 +33,12 @@ FACTS = {
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
 AUDIT_FACT = "audit_matches_ledger"
+STATE_FACT = ("Folding the source again gives the state that the changelogs hold.", True)
+
+
+def facts(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
+    """What one scan proves of a pipeline: the same of every one, and the state of one that has any."""
+    return {**FACTS, **({STATE_NAME: STATE_FACT} if pipeline.stateful else {})}
 
 
 class CheckConfig(dg.Config):
@@ -44,14 +51,21 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     key = sink_keys(pipeline)[0]
     specs = [
         dg.AssetCheckSpec(name, asset=key, description=fact, blocking=blocking)
-        for name, (fact, blocking) in FACTS.items()
+        for name, (fact, blocking) in facts(pipeline).items()
     ]
 
     @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
     def check(
-        context: dg.AssetCheckExecutionContext, config: CheckConfig, kafka: KafkaResource, spark: SparkResource
+        context: dg.AssetCheckExecutionContext,
+        config: CheckConfig,
+        kafka: KafkaResource,
+        spark: SparkResource,
+        lake: LakeResource,
     ) -> Iterator[dg.AssetCheckResult]:
-        result = told(lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full))
+        address = lake.address() if pipeline.stateful else None
+        result = told(
+            lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full, lake=address)
+        )
         for finding in result.findings:
             if dg.AssetCheckKey(key, finding.name) not in context.selected_asset_check_keys:
                 continue
@@ -91,8 +105,8 @@ def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
     """A check that the pipeline brings along."""
 
     @dg.asset_check(asset=sink_keys(pipeline)[0], name=fact.name, description=fact.says)
-    def check(kafka: KafkaResource) -> dg.AssetCheckResult:
-        finding = told(lambda: fact.look(pipeline, kafka.connection()))
+    def check(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
+        finding = told(lambda: fact.look(pipeline, spark.spark_session, kafka.connection()))
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from eos_assets.defs.checks import FACTS
+from eos_assets.defs.checks import facts
 from eos_assets.defs.keys import sink_keys
 from eos_assets.exactly_once.pipeline import Pipeline
 
@@ -20,7 +20,11 @@ class Evaluations:
 
 def last_evaluations(instance: dg.DagsterInstance, pipelines: Iterable[Pipeline]) -> Evaluations:
     """Warnings are left out: they ask for a look, not for another try."""
-    keys = [dg.AssetCheckKey(sink_keys(pipeline)[0], name) for pipeline in pipelines for name in FACTS]
+    keys = [
+        dg.AssetCheckKey(sink_keys(pipeline)[0], name)
+        for pipeline in pipelines
+        for name in (*facts(pipeline), *(fact.name for fact in pipeline.facts))
+    ]
     found = Evaluations()
     for key, record in instance.event_log_storage.get_latest_asset_check_execution_by_key(keys).items():
         event = record.event.dagster_event if record.event else None

@@ -39,6 +39,7 @@ def ledger_metadata(
         "records_in": records_in,
         "records_out": sum(part.count for part in parts),
         "skipped": sum(entry.skipped for entry in entries),
+        "repeats": sum(entry.repeats for entry in entries),
         "dead": sum(entry.dead for entry in entries),
         "bytes": sum(entry.bytes_out for entry in entries),
         "records_per_second": round(records_in / max(0.001, report.seconds), 1),

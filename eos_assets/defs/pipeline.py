@@ -10,6 +10,7 @@ from eos_assets.defs.jobs import checks_job, fill_source, run_job
 from eos_assets.defs.keys import writers_of, written_topics
 from eos_assets.defs.sensors import failed_checks, new_records
 from eos_assets.defs.source_topic import source_topic
+from eos_assets.defs.state_snapshot import state_snapshot
 from eos_assets.defs.transactional_topic import transactional_topic
 from eos_assets.exactly_once.pipeline import Pipeline
 
@@ -29,6 +30,7 @@ def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
 
 def one_pipeline(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions:
     assets = [transactional_topic(pipeline, declared), audit_tables(pipeline, declared)]
+    assets += [state_snapshot(pipeline)] if pipeline.stateful else []
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
     checks += [fact_check(pipeline, fact) for fact in pipeline.facts]
     run, prove = run_job(pipeline, assets), checks_job(pipeline, checks)

@@ -17,6 +17,7 @@ from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource
 
 Answer = TypeVar("Answer")
@@ -53,13 +54,18 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         can_subset=True,
     )
     def materialize(
-        context: dg.AssetExecutionContext, config: RunConfig, kafka: KafkaResource, spark: SparkResource
+        context: dg.AssetExecutionContext,
+        config: RunConfig,
+        kafka: KafkaResource,
+        spark: SparkResource,
+        lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
         options = RunOptions(
             partitions=sorted(int(key) for key in context.partition_keys),
             max_records=config.max_records,
             max_attempts=config.max_attempts,
             failures=told(lambda: failures(config)),
+            lake=lake.address() if pipeline.stateful else None,
             say=context.log.warning,
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))

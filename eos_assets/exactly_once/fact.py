@@ -8,6 +8,8 @@ from eos_assets.exactly_once.invariants import Finding
 from eos_assets.kafka.connection import Connection
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from eos_assets.exactly_once.pipeline import Pipeline
 
 
@@ -18,4 +20,4 @@ class Fact:
 
     name: str
     says: str
-    look: Callable[["Pipeline", Connection], Finding]
+    look: Callable[["Pipeline", "SparkSession", Connection], Finding]

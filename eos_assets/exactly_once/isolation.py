@@ -14,16 +14,17 @@ TRIES = 3
 
 
 def first_poison(
-    transformed: Callable[[list[OffsetRange]], "DataFrame"], planned: OffsetRange
+    transformed: Callable[[list[OffsetRange]], "DataFrame"], planned: OffsetRange, *, from_start: bool = False
 ) -> tuple[int, str] | None:
-    """The first offset whose record makes the transform raise, with the reason; None if the range is healthy."""
+    """The first offset whose record makes the transform raise, with the reason; None if the range is healthy. With
+    `from_start` every part begins where the range does: state was loaded for that place only."""
     low, high = planned.start, planned.end
     reason = raises(transformed, planned)
     if reason is None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        left = raises(transformed, OffsetRange(planned.partition, low, middle))
+        left = raises(transformed, OffsetRange(planned.partition, planned.start if from_start else low, middle))
         if left is None:
             low = middle
         else:

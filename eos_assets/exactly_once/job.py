@@ -41,6 +41,16 @@ class Job:
     slice_bytes: int
     transaction_timeout_ms: int
     failures: Failures = field(default_factory=Failures)
+    #: The changelog topics of a stateful pipeline, by their number.
+    changelogs: tuple[str, ...] = ()
+    #: Source partition → changelog → its last offset that belongs to the state which this job was planned with.
+    marks: dict[int, dict[str, int]] = field(default_factory=dict)
+    #: How many partitions the source has, where that may not change.
+    source_partitions: int | None = None
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.changelogs)
 
     @property
     def mode(self) -> Mode:

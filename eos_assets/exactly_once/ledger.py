@@ -16,6 +16,8 @@ class Genesis:
     start: int
     topic_ids: dict[str, str]
     generation: int = 1
+    #: How many partitions the source had, where that may not change: a key must stay with its state.
+    partitions: int | None = None
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": "genesis", **asdict(self)})
@@ -57,6 +59,11 @@ class LedgerEntry:
     mode: str = "exactly_once"
     bytes_out: int = 0
     files: dict[str, str] = field(default_factory=dict)
+    #: Of the skipped: records whose business key was seen before.
+    repeats: int = 0
+    #: What was written to each changelog. `last` is also there where nothing was: the state of this entry is all that
+    #: the changelog holds up to it.
+    state: tuple[SinkPart, ...] = ()
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": "entry", **asdict(self)})
@@ -75,4 +82,5 @@ def load(value: bytes) -> Genesis | LedgerEntry:
     if kind == "genesis":
         return Genesis(**content)
     sinks = tuple(SinkPart(**part) for part in content.pop("sinks"))
-    return LedgerEntry(**content, sinks=sinks)
+    state = tuple(SinkPart(**part) for part in content.pop("state", ()))
+    return LedgerEntry(**content, sinks=sinks, state=state)

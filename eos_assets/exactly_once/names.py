@@ -44,6 +44,16 @@ class Names:
         return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.provenance"
 
     @property
+    def changelog(self) -> str:
+        """The state of a stateful pipeline: key → state, compacted."""
+        return f"eos.{self.pipeline}{self._weaker('.')}.changelog"
+
+    @property
+    def seen(self) -> str:
+        """The business keys that a stateful pipeline has seen within its horizon, compacted."""
+        return f"eos.{self.pipeline}{self._weaker('.')}.seen"
+
+    @property
     def dead_letters(self) -> str:
         return f"{self.sink(self.default_sink)}-dead-letters"
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Transform = Callable[["DataFrame"], "DataFrame"]
+#: Records and state in; outputs and changed state out. See `stateful`.
+Fold = Callable[["DataFrame", "DataFrame"], tuple["DataFrame", "DataFrame"]]
+#: A tombstone is there at least so long, so a snapshot of the state may be that old.
+TOMBSTONES_MS = 7 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,14 @@ class Pipeline:
     unique_by: str = "key"
     generation: int = 1
     facts: tuple[Fact, ...] = ()
+    #: A stateful pipeline: the user's function, and the columns of its state.
+    fold: Fold | None = None
+    state: str = ""
+    unique_within: int | None = None
+
+    @property
+    def stateful(self) -> bool:
+        return self.fold is not None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,99}", self.name):
@@ -95,7 +107,25 @@ class Pipeline:
             Topic(names.dead_letters, partitions, replication, max_message_bytes=self.source.max_message_bytes),
             Topic(names.ledger, partitions, replication, retention_ms=FOREVER),
             Topic(names.provenance, partitions, replication, retention_ms=self.sinks[0].retention_ms),
+            *(
+                Topic(
+                    topic,
+                    partitions,
+                    replication,
+                    compacted=True,
+                    max_message_bytes=self.sinks[0].max_message_bytes,
+                    delete_retention_ms=TOMBSTONES_MS,
+                )
+                for topic in self.changelogs(mode)
+            ),
         ]
+
+    def changelogs(self, mode: Mode = Mode.EXACTLY_ONCE) -> tuple[str, ...]:
+        """The topics of a stateful pipeline's state: key → state, and the business keys it has seen."""
+        names = self.names(mode)
+        if not self.stateful:
+            return ()
+        return (names.changelog,) if self.unique_within is None else (names.changelog, names.seen)
 
 
 def pipeline(
@@ -163,7 +193,7 @@ def pipeline(
     return declare
 
 
-def code_version(transform: Transform, sinks: Sequence[Topic]) -> str:
+def code_version(transform: Transform | Fold, sinks: Sequence[Topic]) -> str:
     """A digest of the transform's text and of the sinks' partitions: of all that decides what goes where."""
     try:
         text = inspect.getsource(transform)

@@ -5,6 +5,7 @@ from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.durability import check_durability
+from eos_assets.exactly_once.ledger import Genesis
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -77,11 +78,14 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     """The topics are those that the ledger speaks of. Returns the ids for a new genesis."""
     names = pipeline.names(mode)
     topics = [pipeline.source.name, names.ledger, names.dead_letters, *(names.sink(s.name) for s in pipeline.sinks)]
+    topics += pipeline.changelogs(mode)
     ids = connection.topic_ids(topics)
     if mode is not Mode.EXACTLY_ONCE:
         return ids
     for plan in plans:
         genesis = plan.genesis
+        if genesis:
+            check_kind(pipeline, connection, genesis)
         for topic, known in (genesis.topic_ids if genesis else {}).items():
             if topic in ids and ids[topic] != known:
                 raise EosError(
@@ -97,6 +101,45 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
             topic = names.sink(sink.name)
             check_empty(topic, connection.partitions(topic), connection, "The ledger is empty, but the sink is not")
     return ids
+
+
+def check_kind(pipeline: Pipeline, connection: Connection, genesis: Genesis) -> None:
+    """A pipeline keeps its state from its first record on, or never; and the source keeps its partitions."""
+    names = pipeline.names()
+    if pipeline.stateful != (names.changelog in genesis.topic_ids):
+        began, now = ("with", "without") if not pipeline.stateful else ("without", "with")
+        raise EosError(
+            f"{pipeline.name} began {began} state, and is declared {now} it.",
+            f"Give it another name, or begin a new generation: delete {names.ledger} and all that it wrote.",
+        )
+    partitions = len(connection.partitions(pipeline.source.name))
+    if genesis.partitions is not None and genesis.partitions != partitions:
+        raise grown(pipeline, genesis.partitions, partitions)
+
+
+def check_state(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
+    """State needs transactions, and a source whose keys stay where they are."""
+    if not pipeline.stateful:
+        return
+    if mode is not Mode.EXACTLY_ONCE:
+        raise EosError(
+            f"{pipeline.name} keeps state, and {mode} cannot keep state and output one.", "Run it exactly once."
+        )
+    existing = connection.metadata().topics
+    sources = len(existing[pipeline.source.name].partitions) if pipeline.source.name in existing else 0
+    for topic in pipeline.changelogs():
+        if topic in existing and sources and len(existing[topic].partitions) != sources:
+            raise grown(pipeline, len(existing[topic].partitions), sources)
+
+
+def grown(pipeline: Pipeline, before: int, now: int) -> EosError:
+    return EosError(
+        f"{pipeline.source.name} has {now} partitions, and {pipeline.name} keeps its state in {before}: with another "
+        "number of partitions a key moves away from its state.",
+        f"Begin a new generation: give {pipeline.name} a new name and new sinks, and declare its source with "
+        f"partitions={now}, in which every key lies where it belongs now (write it anew, where it grew). Nothing was "
+        "written.",
+    )
 
 
 def check_empty(topic: str, partitions: list[int], connection: Connection, why: str) -> None:

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from eos_assets.exactly_once.changelog import empty
+from eos_assets.exactly_once.folding import Folding
 from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.preflight import check_state
 from eos_assets.exactly_once.shape import check_shape
 from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.state import State
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 
@@ -46,6 +52,8 @@ def sample_records(spark: "SparkSession", rows: list[tuple[object, object]]) -> 
 
 def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, count: int) -> list[Preview]:
     """The last `count` records of each partition, at most `count` in all."""
+    if pipeline.stateful:
+        return preview_of_fold(pipeline, spark, connection, count)
     there = bounds(connection, pipeline.source.name)
     ranges = [OffsetRange(p, max(b.start, b.stable - count), b.stable) for p, b in there.items() if b.stable > b.start]
     if not ranges:
@@ -53,6 +61,10 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     source = records(spark, connection, pipeline.source.name, ranges)
     result = pipeline.transform(source)
     check_shape(result, pipeline.name)
+    return side_by_side(source, result, count)
+
+
+def side_by_side(source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
     inputs = source.orderBy("origin.offset", "origin.partition").limit(count).collect()
     chosen = {(row.origin.partition, row.origin.offset) for row in inputs}
     by_origin: dict[tuple[int, int], list[Row]] = {}
@@ -73,3 +85,31 @@ def heads(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if count <= RESULTS:
                 kept.append(index)
         yield batch.take(pa.array(kept, pa.int64()))
+
+
+def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Connection, count: int) -> list[Preview]:
+    """What the next run would make of the first `count` records behind each position, from the state of now. Where
+    nothing lags, the last ones are folded again, with all that came before them."""
+    from pyspark.sql import functions as f
+
+    check_state(pipeline, connection, Mode.EXACTLY_ONCE)
+    plans = [plan for plan in make_plan(pipeline, connection) if plan.stable_end > plan.log_start]
+    lagging = [plan for plan in plans if plan.lag]
+    partitions = len(connection.partitions(pipeline.source.name))
+    state = State(pipeline, spark, connection)
+    if lagging:
+        ranges = [OffsetRange(p.partition, p.position, min(p.stable_end, p.position + count)) for p in lagging]
+        loaded = state.at({p.partition: p.tail for p in lagging})
+    else:
+        ranges = [OffsetRange(p.partition, p.log_start, p.stable_end) for p in plans]
+        loaded = [empty(spark, store) for store in state.stores]
+    if not ranges:
+        return []
+    source = records(spark, connection, pipeline.source.name, ranges)
+    rows = Folding(pipeline, partitions, {r.partition: r.end for r in ranges}).fold(source, loaded).outputs
+    names = [name for name in ("key", "value", "topic", "partition", "error", "skip") if name in rows.columns]
+    origin = f.struct(f.col("o_partition").alias("partition"), f.col("o_offset").alias("offset")).alias("origin")
+    if not lagging:
+        ends = [f.lit(number) for r in ranges for number in (r.partition, r.end - count)]
+        source = source.where(f.col("origin.offset") >= f.create_map(*ends)[f.col("origin.partition")])
+    return side_by_side(source, rows.select(*names, origin), count)

@@ -36,7 +36,9 @@ class Refused:
 Decision = GoOn | AlreadyDone | StalePlan | Refused
 
 
-def decide(*, ledger: int | None, group: int | None, genesis: int, start: int, end: int) -> Decision:
+def decide(
+    *, ledger: int | None, group: int | None, genesis: int, start: int, end: int, exact: bool = False
+) -> Decision:
     """The ledger decides.
 
     Args:
@@ -45,6 +47,7 @@ def decide(*, ledger: int | None, group: int | None, genesis: int, start: int, e
         genesis: where the pipeline starts while the ledger is empty.
         start: first offset of the plan.
         end: the plan's end, exclusive.
+        exact: the plan holds only at its very start, because state was loaded for it.
     """
     position = genesis if ledger is None else ledger
     if group is not None and ledger is None and group != genesis:
@@ -63,4 +66,6 @@ def decide(*, ledger: int | None, group: int | None, genesis: int, start: int, e
         return AlreadyDone(position)
     if position < start:
         return StalePlan(position, f"the plan starts at {start}, but only {position} is committed: plan again")
+    if exact and position != start:
+        return StalePlan(position, f"the state was loaded at {start}, but {position} is committed: plan again")
     return GoOn(position)

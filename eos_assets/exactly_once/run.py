@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import isolation, ledger
 from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.folding import Folded, Folding, misplaced
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -18,9 +19,11 @@ from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
-from eos_assets.exactly_once.preflight import check_genesis, check_group, check_timeout, check_topics
+from eos_assets.exactly_once.preflight import check_genesis, check_group, check_state, check_timeout, check_topics
 from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
+from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.denied import denied_in_spark
@@ -44,6 +47,8 @@ class RunOptions:
     max_records: int | None = None
     max_attempts: int = 20
     failures: Failures = field(default_factory=Failures)
+    #: Where snapshots of a state are, if they shall shorten its loading.
+    lake: str | None = None
     say: Callable[[str], None] = lambda _: None
 
 
@@ -107,6 +112,8 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
+        snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
+        self.state = State(pipeline, spark, connection, snapshot)
 
     def execute(self) -> RunReport:
         begun = time.monotonic()
@@ -114,16 +121,17 @@ class Run:
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
         goal = {plan.partition: plan.end for plan in plans}
-        isolated = 0
+        isolated = fruitless = 0
         while True:
             plans = [p for p in plans if p.position < goal[p.partition]]
             if not plans:
                 self.report.complete = True
                 break
-            if self.report.attempts == self.options.max_attempts:
+            if fruitless == self.options.max_attempts:
                 break
             self.report.attempts += 1
-            ranges = [OffsetRange(p.partition, p.position, goal[p.partition]) for p in plans]
+            fruitless += 1
+            ranges = [OffsetRange(p.partition, p.position, self.job_end(p, goal[p.partition])) for p in plans]
             try:
                 outcomes = self.attempt(plans, ranges)
             except EosError:
@@ -132,6 +140,7 @@ class Run:
                 turned_away = denied_in_spark(str(failure), self.connection.security.principal)
                 if turned_away:
                     raise turned_away from failure
+                self.refuse_misplaced(failure)
                 self.report.failures.append(brief(failure))
                 self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
                 if not may_heal(failure):
@@ -141,6 +150,8 @@ class Run:
             self.report.outcomes += outcomes
             if any(o.outcome in ("refused", "failed") for o in outcomes):
                 break
+            if self.pipeline.stateful and all(o.outcome in DONE for o in outcomes):
+                fruitless = 0  # one job is one slice: the next one goes on
             if any(o.outcome == "fenced" for o in outcomes):
                 self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
             finished = {o.partition for o in outcomes if o.outcome in DONE and o.next >= goal[o.partition]}
@@ -148,6 +159,19 @@ class Run:
         self.report.entries = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
         self.report.seconds = time.monotonic() - begun
         return self.report
+
+    def job_end(self, plan: PartitionPlan, goal: int) -> int:
+        """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
+        return min(goal, plan.position + self.pipeline.slice_records) if self.pipeline.stateful else goal
+
+    def refuse_misplaced(self, failure: Exception) -> None:
+        if told := misplaced(failure):
+            raise EosError(
+                f"{self.pipeline.name}: {told}. State lives with the partition of its key, so the source must be keyed "
+                "by the state's key, as Kafka's Java client does it.",
+                "Mend what writes the source, or put a pipeline in between that keys it anew, or declare "
+                "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
+            ) from failure
 
     def written(self, ledger_topic: str, partition: int, start: int) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""
@@ -164,7 +188,9 @@ class Run:
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
                 "Set spark.speculation to false.",
             )
+        check_state(self.pipeline, self.connection, self.options.mode)
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
+        self.source_partitions = len(self.connection.partitions(self.pipeline.source.name))
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
         plans = self.plan()
@@ -197,11 +223,20 @@ class Run:
             slice_bytes=self.pipeline.slice_bytes,
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
             failures=self.options.failures,
+            changelogs=self.pipeline.changelogs(self.options.mode),
+            marks=self.state.marks({p.partition: p.tail for p in plans}),
+            source_partitions=self.source_partitions if self.pipeline.stateful else None,
         )
 
     def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:
         """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
         job = self.job(plans, ranges)
+        if self.pipeline.stateful:
+            folded = self.folded(plans, ranges)
+            try:
+                return self.closed(job, self.write(folded.rows(), job, swift=False))
+            finally:
+                folded.release()
         rows = self.transformed(ranges)
         swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
         try:
@@ -211,6 +246,9 @@ class Run:
                 raise
             self.swift = False  # nothing is wrong: large records travel another way
             outcomes = self.write(rows, job, swift=False)
+        return self.closed(job, outcomes)
+
+    def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
         silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
@@ -218,7 +256,8 @@ class Run:
         return outcomes
 
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
-        whole = kept_whole(travelling(rows, swift=swift), self.pipeline.name, len(job.ranges))
+        flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
+        whole = kept_whole(flat, self.pipeline.name, len(job.ranges))
         with batches(self.spark, swift=swift):
             return self.collect(whole, writing_task(job))
 
@@ -236,6 +275,23 @@ class Run:
             ) from failure
         return result
 
+    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Folded:
+        """What one job of a stateful pipeline writes, from the state at the plans' positions."""
+        chosen = {r.partition for r in ranges}
+        tails = {p.partition: p.tail for p in plans if p.partition in chosen}
+        self.state.check(tails)
+        source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
+        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges}, keep=True)
+        try:
+            return folding.fold(source, self.state.at(tails))
+        except EosError:
+            raise
+        except Exception as failure:
+            raise EosError(
+                f"The function of {self.pipeline.name} cannot be planned: {brief(failure)}",
+                "Mend it; nothing was read or written.",
+            ) from failure
+
     @staticmethod
     def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
         return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
@@ -250,7 +306,7 @@ class Run:
             )
         found = 0
         for planned in ranges:
-            poison = isolation.first_poison(self.transformed, planned)
+            poison = self.first_poison(plans, planned)
             if poison is None:
                 continue
             offset, reason = poison
@@ -264,11 +320,17 @@ class Run:
             found += 1
         return found
 
+    def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
+        if self.pipeline.stateful:
+            return isolation.first_poison(lambda part: self.folded(plans, part).rows(), planned, from_start=True)
+        return isolation.first_poison(self.transformed, planned)
+
     def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
         """Everything before the record as usual, then the record itself as a dead letter, in order."""
         outcomes = []
         if offset > planned.start:
             outcomes += self.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+            plans = self.plan()
         alone = OffsetRange(planned.partition, offset, offset + 1)
         source = records(self.spark, self.connection, self.pipeline.source.name, [alone])
         rows = isolation.dead_letter(source, reason)

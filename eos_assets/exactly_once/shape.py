@@ -79,6 +79,7 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
     for name in ("headers", "topic", "partition", "sequence", "error", "skip", "content_digest"):
         if name in present:
             columns.append(f.col(name).cast(COLUMNS[name][1]).alias(name))
+    columns += [f.col(name) for name in ("repeat", "store") if name in present]  # the engine's own
     if "timestamp" in present:
         columns.append(f.unix_millis("timestamp").alias("timestamp"))
     return written.select(*columns)

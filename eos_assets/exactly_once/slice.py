@@ -66,6 +66,9 @@ class Slice:
         self.skipped: list[Integers] = []
         #: Source offset → digest of what the transform fetched for that record.
         self.files: dict[str, str] = {}
+        self.repeats = 0
+        #: What went to the changelogs. No map names it: it comes from the state, not from one record.
+        self.changes: dict[tuple[str, int], Target] = {}
         self._last_origin = -1
         self._next_sequence = 0
 
@@ -80,6 +83,8 @@ class Slice:
             skips = pc.fill_null(rows["skip"], False).to_numpy(zero_copy_only=False)
             self.skipped.append(np.unique(offsets[skips]))
             outputs &= ~skips
+        if "repeat" in rows.schema.names:
+            self.repeats += int(pc.sum(rows["repeat"]).as_py() or 0)
         if "error" in rows.schema.names:
             wrong = rows["error"].is_valid().to_numpy(zero_copy_only=False) & outputs
             self.write_dead_letters(rows.filter(pa.array(wrong)), sequences[wrong], reader)
@@ -131,6 +136,19 @@ class Slice:
                 self.produce(target, messages[chosen], offsets[chosen])
         self.records_out += len(offsets)
 
+    def write_changes(self, rows: pa.RecordBatch) -> None:
+        """Produces changes of the state to their changelogs; a null value removes its key."""
+        stores = rows["store"].to_numpy()
+        digests = rows["digest"].to_numpy().view(np.uint64)
+        messages = messages_of(rows["key"], rows["value"])
+        for store in np.unique(stores).tolist():
+            chosen = np.flatnonzero(stores == store)
+            topic = self.job.changelogs[int(store)]
+            target = self.changes.setdefault((topic, self.partition), Target(topic, self.partition))
+            target.digest = (target.digest + int(digests[chosen].sum(dtype=np.uint64))) % 2**64
+            target.count += len(chosen)
+            self.produce(target, messages[chosen], np.full(len(chosen), -1, np.int64))
+
     def target(self, topic: str, partition: int) -> Target:
         return self.targets.setdefault((topic, partition), Target(topic, partition))
 
@@ -180,7 +198,7 @@ class Slice:
             raise self.refusal(failure.args[0], target, origin) from failure
 
     def refusal(self, error: KafkaError, target: Target, origin: int) -> Exception:
-        what = f"the output of {self.job.names.source}/{self.partition} offset {origin}"
+        what = f"the output of {self.job.names.source}/{self.partition} offset {origin}" if origin >= 0 else "a state"
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
             return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
         return self.meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
@@ -216,7 +234,14 @@ class Slice:
         self.check_deliveries()
         names = self.job.names
         if genesis:
-            first = Genesis(names.pipeline, self.partition, self.start, self.job.topic_ids, names.generation)
+            first = Genesis(
+                names.pipeline,
+                self.partition,
+                self.start,
+                self.job.topic_ids,
+                names.generation,
+                partitions=self.job.source_partitions,
+            )
             self.write_own(names.ledger, b"genesis", first.to_json())
         for provenance in self.provenance():
             for value in provenance.messages():
@@ -240,7 +265,7 @@ class Slice:
             raise self.meaning(error, what)
 
     def check_deliveries(self) -> None:
-        for place, target in self.targets.items():
+        for place, target in (*self.targets.items(), *self.changes.items()):
             came_back = sum(map(len, self.producer.delivered[place]))
             if came_back != target.count:
                 raise Fatal(f"{target.count} records went to {target.topic}/{target.partition}, {came_back} came back")
@@ -270,6 +295,17 @@ class Slice:
             first, last = min(r.start for r in ranges), max(r.stop for r in ranges) - 1
             yield SinkPart(t.topic, t.partition, t.count, first, last, t.digest)
 
+    def state_parts(self) -> Iterator[SinkPart]:
+        """One for each changelog, also where nothing changed: then the mark stays where it was."""
+        for topic in self.job.changelogs:
+            t = self.changes.get((topic, self.partition))
+            if t is None:
+                yield SinkPart(topic, self.partition, 0, -1, self.job.marks[self.partition][topic], 0)
+                continue
+            ranges = self.producer.delivered[topic, self.partition]
+            first, last = min(r.start for r in ranges), max(r.stop for r in ranges) - 1
+            yield SinkPart(topic, self.partition, t.count, first, last, t.digest)
+
     def entry(self, next_offset: int, task_attempt: int) -> LedgerEntry:
         return LedgerEntry(
             pipeline=self.job.names.pipeline,
@@ -292,6 +328,8 @@ class Slice:
             mode=str(self.job.mode),
             bytes_out=self.bytes_out,
             files=self.files,
+            repeats=self.repeats,
+            state=tuple(self.state_parts()),
         )
 
 

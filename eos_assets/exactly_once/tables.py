@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.exactly_once import provenance
+from eos_assets.exactly_once.folding import home_of
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.judges import KEPT, NAMED, RECORD, TOLD, TOLD_SCHEMA
 from eos_assets.exactly_once.modes import Mode
@@ -15,6 +16,7 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import digest, travelling
 from eos_assets.exactly_once.source import read_ranges, records
+from eos_assets.exactly_once.state_proof import StateProof
 from eos_assets.exactly_once.window import Window
 from eos_assets.kafka.connection import Connection
 
@@ -34,12 +36,19 @@ class Tables:
     """Source, maps and sinks within one window. Topics go by their number: the sinks, then the dead letters."""
 
     def __init__(
-        self, pipeline: Pipeline, spark: "SparkSession", connection: Connection, mode: Mode, window: Window
+        self,
+        pipeline: Pipeline,
+        spark: "SparkSession",
+        connection: Connection,
+        mode: Mode,
+        window: Window,
+        proof: StateProof | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.spark = spark
         self.connection = connection
         self.window = window
+        self.proof = proof
         self.names = pipeline.names(mode)
         self.topics = window.written
         self.sinks = self.topics[:-1]
@@ -116,7 +125,7 @@ class Tables:
         """Every output of the transform, run once more with ranges cut at other places than the run's: the topic and
         partition where it belongs, its digest and its origin."""
         cuts = {"minPartitions": str(2 * len(self.repeatable))}
-        rows = travelling(self.pipeline.transform(self.bearable(**cuts)))
+        rows = self.rerun(**cuts)
         if "error" in rows.columns:
             rows = rows.where("error is null")
         if "skip" in rows.columns:
@@ -126,12 +135,21 @@ class Tables:
         counts = dict(zip(self.sinks, self.counts, strict=True))
         return routed.select(*columns).mapInArrow(placed(counts), TOLD_SCHEMA)
 
+    def rerun(self, **options: str) -> "DataFrame":
+        """What the pipeline gives again for all that can be compared, as it travels to a writer."""
+        from pyspark.sql import functions as f
+
+        if self.proof is None:
+            return travelling(self.pipeline.transform(self.bearable(**options)))
+        starts = [f.lit(number) for r in self.repeatable for number in (r.partition, r.start)]
+        rows = self.proof.again(self.bearable(**options)).outputs
+        return rows.where(f.col("o_offset") >= f.create_map(*starts)[f.col("o_partition")])
+
     def origins_again(self) -> "DataFrame":
         """The origins that the transform keeps, for one that drops records."""
         from pyspark.sql import functions as f
 
-        kept = self.pipeline.transform(self.bearable())
-        origin = kept.selectExpr("origin.partition as source_partition", "origin.offset as source_offset")
+        origin = self.rerun().selectExpr("o_partition as source_partition", "o_offset as source_offset")
         if self.pipeline.on_error == "isolate":
             origin = origin.unionByName(self.set_aside().drop("aside"))
         return origin.withColumn("tag", f.lit(KEPT))
@@ -148,7 +166,8 @@ class Tables:
         """The records to run the transform on again, without those that were set aside because it raises on them."""
         from pyspark.sql import functions as f
 
-        source = records(self.spark, self.connection, self.pipeline.source.name, self.repeatable, **options)
+        ranges = self.proof.ranges if self.proof else self.repeatable
+        source = records(self.spark, self.connection, self.pipeline.source.name, ranges, **options)
         if self.pipeline.on_error == "stop":
             return source
         aside = self.set_aside()
@@ -157,13 +176,33 @@ class Tables:
         )
         return source.join(f.broadcast(aside), here, "left_anti")
 
+    def misplaced(self) -> "DataFrame":
+        """Source records of a stateful pipeline that lie where their key does not belong."""
+        from pyspark.sql import functions as f
+
+        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
+        count = len(self.connection.partitions(self.pipeline.source.name))
+        rows = read.select("partition", "offset", home_of(count)("key").alias("home")).where("home != partition")
+        place = f.concat(
+            f.lit(f"topic={self.pipeline.source.name}, partition="), "partition", f.lit(", offset="), "offset"
+        )
+        told = f.concat(place, f.lit(", expected="), "home")
+        found = rows.select(f.lit("routed_correctly").alias("kind"), told.alias("text"), f.lit(1).alias("n"))
+        return select(found, TOLD.names)
+
     def repeated_keys(self) -> "DataFrame":
-        """Business keys that the source holds more than once."""
+        """Business keys that the source holds more than once; repeats that were skipped are left out."""
+        from pyspark.sql import Window as SparkWindow
         from pyspark.sql import functions as f
 
         key = f.expr(self.pipeline.unique_by).cast("binary")
         read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        keys = read.select(key.alias("business_key")).where("business_key is not null")
+        keys = read.select(key.alias("business_key"), "partition", "offset").where("business_key is not null")
+        if self.pipeline.unique_within is not None:
+            before = SparkWindow.partitionBy("partition", "business_key").orderBy("offset")
+            gap = f.col("offset") - f.lag("offset").over(before)
+            skipped = f.coalesce(gap <= f.lit(self.pipeline.unique_within), f.lit(False))
+            keys = keys.select("business_key", skipped.alias("skipped")).where("not skipped")
         counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
             f.count("*").alias("records"), f.first("business_key").cast("string").alias("business_key")
         )

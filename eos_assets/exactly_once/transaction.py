@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets.exactly_once.resume import Decision, decide
+from eos_assets.exactly_once.marks import marks_of
+from eos_assets.exactly_once.resume import Decision, GoOn, StalePlan, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
@@ -60,13 +61,21 @@ class Transaction:
         self.new_ledger = tail is None
         committed = None if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
         # Step 4.
-        return decide(
+        decision = decide(
             ledger=committed,
             group=group,
             genesis=self.job.geneses.get(partition, self.planned.start),
             start=self.planned.start,
             end=self.planned.end,
+            exact=self.job.stateful,
         )
+        if self.job.stateful and isinstance(decision, GoOn):
+            loaded, now = self.job.marks[partition], marks_of(tail, self.job.changelogs)
+            if loaded != now:
+                return StalePlan(
+                    committed or 0, f"the state was loaded at {loaded}, but {now} is committed: plan again"
+                )
+        return decision
 
     def begin(self, upto: int | None = None) -> None:
         """The first part of step 5, at the first record to write and not before. `upto` is for the weaker modes."""

@@ -27,6 +27,7 @@ from eos_assets.exactly_once.judges import TOLD_SCHEMA, Case, Scope, SinkJudge, 
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.state_proof import StateProof
 from eos_assets.exactly_once.tables import Tables, unioned
 from eos_assets.exactly_once.window import Looker
 from eos_assets.kafka.connection import Connection
@@ -71,12 +72,13 @@ def verify_pipeline(
     mode: Mode = Mode.EXACTLY_ONCE,
     isolation: str = "read_committed",
     full: bool = False,
+    lake: str | None = None,
 ) -> Verification:
     """Evaluates every invariant on what was written since the last proof or, in full, on all that is retained.
 
     It writes nothing but the mark from which the next proof goes on, and that only if everything holds.
     """
-    return Verifier(pipeline, spark, connection, mode, isolation, full=full).verify()
+    return Verifier(pipeline, spark, connection, mode, isolation, full=full, lake=lake).verify()
 
 
 @dataclass
@@ -99,6 +101,7 @@ class Verifier:
         isolation: str,
         *,
         full: bool,
+        lake: str | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.spark = spark
@@ -107,15 +110,20 @@ class Verifier:
         self.isolation = isolation
         self.names = pipeline.names(mode)
         self.full = full or isolation != "read_committed"
+        self.lake = lake
 
     def verify(self) -> Verification:
         begun = time.monotonic()
         check_permissions(self.pipeline, self.connection, self.mode, writes=False)
         self.window = Looker(self.pipeline, self.connection, self.mode, full=self.full).look()
-        self.tables = Tables(self.pipeline, self.spark, self.connection, self.mode, self.window)
+        about = (self.pipeline, self.spark, self.connection)
+        self.proof = StateProof(*about, self.window, self.lake) if self.pipeline.stateful else None
+        self.tables = Tables(*about, self.mode, self.window, self.proof)
         self.tallies = self.count()
         findings = [*self.about_the_records(), *self.about_the_ledger(), self.values_recompute()]
         findings.append(self.source_is_unique())
+        if self.proof:
+            findings.append(self.proof.state_recomputes(self.tables.bearable() if self.proof.ranges else None))
         findings.append(self.no_open_transactions(begun))
         versions = code_versions(entry for w in self.window.partitions.values() for entry in w.entries)
         result = Verification(
@@ -200,6 +208,8 @@ class Verifier:
             frames.append(self.tables.again())
         if self.tables.retained:
             frames.append(self.tables.repeated_keys())
+        if self.proof and self.tables.retained and self.pipeline.on_error == "stop":
+            frames.append(self.tables.misplaced())
         # What cancels out is equal. By place first, then by content: what remains only there lies in a wrong place.
         by_place = (
             unioned(frames)
@@ -284,9 +294,12 @@ class Verifier:
         name = "values_recompute"
         if not self.pipeline.deterministic:
             return Finding(name, True, "not evaluated: the pipeline says that it is not deterministic", evaluated=False)
+        if self.proof and self.proof.reasons and not self.tables.repeatable:
+            return Finding(name, True, f"not evaluated: {self.proof.unknown()}", evaluated=False)
         lost, more = self.tallies["lost"], self.tallies["too many"]
         other_code = sum(w.repeatable.start - w.source.start for w in self.window.partitions.values())
-        note = f"; {other_code:,} offsets were written by other code and are left out" if other_code else ""
+        why = "lie before the state that is known" if self.proof else "were written by other code"
+        note = f"; {other_code:,} offsets {why} and are left out" if other_code else ""
         if not lost.n and not more.n:
             if other_code and not self.tables.repeatable:
                 return Finding(name, True, "not evaluated: everything was written by other code", evaluated=False)

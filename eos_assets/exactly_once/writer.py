@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
 from eos_assets.exactly_once.arrivals import Arrivals
@@ -50,6 +51,7 @@ class PartitionWriter:
         self.held: pa.RecordBatch | None = None
         self.wide: Spill | None = None
         self.arrivals: Arrivals | None = None
+        self.changed: tuple[int, bytes | None] | None = None
 
     def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
         """Everything that a retry could heal is raised; everything else is an outcome."""
@@ -118,7 +120,7 @@ class PartitionWriter:
     def take_in(self, pieces: Iterable[pa.RecordBatch | None]) -> None:
         for piece in pieces:
             if piece is not None:
-                fresh = self.fresh(piece)
+                fresh = self.fresh(self.without_changes(piece))
                 if not fresh.num_rows:
                     continue
                 if self.full():  # only now, when there is more: else the last slice might hold one record
@@ -156,8 +158,31 @@ class PartitionWriter:
         if not isinstance(decision, GoOn) or decision.position != wanted:
             raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
 
+    def without_changes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Writes the changes of the state, which come sorted behind all other rows, and returns those."""
+        if "store" not in rows.schema.names:
+            return rows
+        changes = rows.slice(rows["store"].null_count)
+        if changes.num_rows:
+            self.check_once(changes)
+            self.transaction.begin()
+            self.slice.write_changes(changes)
+        return rows.slice(0, rows["store"].null_count)
+
+    def check_once(self, changes: pa.RecordBatch) -> None:
+        """Each key changes once: of two states of one key nobody could say which is the last."""
+        stores, keys = changes["store"].to_numpy(), changes["key"]
+        again = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+        twice = np.flatnonzero(again & (stores[1:] == stores[:-1]))
+        if len(twice) or (stores[0], keys[0].as_py()) == self.changed:
+            key = keys[int(twice[0]) if len(twice) else 0].as_py()
+            raise Hopeless(f"the function returned two states of the key {key!r}: return one row for each key")
+        self.changed = (int(stores[-1]), keys[-1].as_py())
+
     def fresh(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows at or behind the position, after proving that none is missing or out of order before them."""
+        if not rows.num_rows:
+            return rows
         offsets, ordinals = rows["o_offset"].to_numpy(), rows["o_ordinal"].to_numpy()
         steps = np.diff(offsets, prepend=self.last_offset)
         if (steps < 0).any():
@@ -199,7 +224,7 @@ class PartitionWriter:
         """Produces an origin that is complete on disk, in a transaction of its own."""
         if self.wide is None:
             return
-        if self.slice.records_in:
+        if self.slice.records_in and not self.job.stateful:
             self.next_slice()
         for batch in self.wide.batches():
             self.slice_write(batch)
@@ -213,6 +238,8 @@ class PartitionWriter:
 
     def full(self) -> bool:
         """Whether the slice holds enough, together with the origin that is held back."""
+        if self.job.stateful:
+            return False  # the plan does the cutting: behind a cut the state would be another one
         if not self.slice.records_in:
             return False
         held = 0 if self.held is None and self.wide is None else 1
@@ -221,7 +248,7 @@ class PartitionWriter:
 
     def late(self) -> bool:
         """Whether to commit what is complete, although there may be more: the wait might outlast the transaction."""
-        if not isinstance(self.transaction, Transaction) or not self.slice.records_in:
+        if not isinstance(self.transaction, Transaction) or self.job.stateful or not self.slice.records_in:
             return False
         return self.transaction.open_for() > self.job.transaction_timeout_ms / 2000
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.fact import Fact
@@ -18,6 +19,9 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
 from eos_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAME = "files_match_ledger"
 #: So many files of each partition, the newest ones, are fetched again.
@@ -54,7 +58,7 @@ def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
     return changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
 
 
-def look(pipeline: Pipeline, connection: Connection) -> Finding:
+def look(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> Finding:
     return files_match_ledger(files_again(pipeline, connection, Settings.load().files))
 
 

@@ -29,6 +29,8 @@ class Topic:
     retention_ms: int | None = None
     compacted: bool = False
     max_message_bytes: int | None = None
+    #: How long a compacted topic keeps its tombstones: a reader that takes longer might miss a deletion.
+    delete_retention_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
@@ -53,6 +55,8 @@ class Topic:
             config["retention.bytes"] = str(FOREVER)
         if self.max_message_bytes is not None:
             config["max.message.bytes"] = str(self.max_message_bytes)
+        if self.delete_retention_ms is not None:
+            config["delete.retention.ms"] = str(self.delete_retention_ms)
         return config
 
     def replicas(self, brokers: int) -> int:

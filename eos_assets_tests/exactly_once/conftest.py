@@ -17,7 +17,7 @@ def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
     labs: list[Lab] = []
 
     def make(transform: Callable[[DataFrame], DataFrame] = squared, **declared: Any) -> Lab:
-        lab = Lab(spark, connection, declare(transform, **declared))
+        lab = Lab(spark, connection, declared.pop("pipeline", None) or declare(transform, **declared))
         lab.create()
         lab.watcher = Watcher(connection.bootstrap_servers, lab.sink, len(connection.partitions(lab.sink)))
         labs.append(lab)

@@ -1,0 +1,153 @@
+"""A durable copy of the state: a Delta table with the ledger position and generation that each row belongs to.
+
+It shortens a load to the snapshot and the changelog's tail. The changelog alone is the truth: a snapshot that is lost,
+too old or of another generation is left aside, and everything is replayed.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eos_assets.exactly_once.changelog import Store, stores
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
+from eos_assets.exactly_once.marks import Marks
+from eos_assets.exactly_once.pipeline import TOMBSTONES_MS, Pipeline
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import stable_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = (
+    "partition int, store int, key binary, value binary, position long, changelog_offset long, generation string, "
+    "taken_ms long"
+)
+#: A deletion behind an older snapshot may have been compacted away with its tombstone; clocks may differ by a day.
+USABLE_MS = TOMBSTONES_MS - 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the table holds of one store of one source partition."""
+
+    partition: int
+    store: int
+    position: int
+    changelog_offset: int
+    generation: str
+    taken_ms: int
+
+
+class Snapshot:
+    """The table of one pipeline, below one folder of the lake."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: "SparkSession",
+        connection: Connection,
+        lake: str,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.spark = spark
+        self.connection = connection
+        self.path = f"{lake.rstrip('/')}/{pipeline.name}/state"
+        self.say = say
+
+    @functools.cached_property
+    def generation(self) -> str:
+        """The id of the ledger: a new generation of a pipeline has a new one."""
+        ledger = self.pipeline.names().ledger
+        return self.connection.topic_ids([ledger])[ledger]
+
+    def read(self) -> "DataFrame | None":
+        from pyspark.errors import AnalysisException
+
+        try:
+            frame = self.spark.read.format("delta").load(self.path)
+            return frame if frame.columns else None
+        except AnalysisException:
+            return None
+
+    @functools.cached_property
+    def parts(self) -> list[Part]:
+        frame = self.read()
+        if frame is None:
+            return []
+        columns = ["partition", "store", "position", "changelog_offset", "generation", "taken_ms"]
+        return [Part(**row.asDict()) for row in frame.select(*columns).distinct().collect()]
+
+    def fitting(self) -> list[Part]:
+        """The parts of this generation that are young enough. The others are said, and not used."""
+        fit = [part for part in self.parts if part.generation == self.generation]
+        if len(fit) < len(self.parts):
+            self.say(f"{self.path} is a snapshot of another generation: refused, the changelog is replayed instead.")
+        oldest = time.time() * 1000 - USABLE_MS
+        young = [part for part in fit if part.taken_ms >= oldest]
+        if len(young) < len(fit):
+            self.say(f"{self.path} is too old: deletions since then may be forgotten. The changelog is replayed.")
+        return young
+
+    def usable(
+        self, tails: dict[int, Genesis | LedgerEntry | None], marks: dict[int, Marks]
+    ) -> dict[tuple[int, int], int]:
+        """Source partition and store → the changelog offset up to which the snapshot holds its state."""
+        topics = [store.topic for store in stores(self.pipeline)]
+        return {
+            (part.partition, part.store): part.changelog_offset
+            for part in self.fitting()
+            if part.partition in tails and part.changelog_offset <= marks[part.partition][topics[part.store]]
+        }
+
+    def rows(self, store: Store, partitions: list[int]) -> "DataFrame":
+        """What the snapshot holds, older than anything in the changelog's tail: partition, offset, key, value."""
+        from pyspark.sql import functions as f
+
+        frame = self.read()
+        assert frame is not None
+        chosen = frame.where((f.col("store") == store.number) & f.col("partition").isin(partitions))
+        return chosen.select("partition", f.lit(-1).cast("long").alias("offset"), "key", "value")
+
+    def update(self) -> int:
+        """Brings the table to the ledger's position, the moved partitions in one Delta commit; returns its rows. The
+        commit carries the sum of the ledger's ends: it rises with every entry, and a repeated write is skipped."""
+        from pyspark.sql import functions as f
+
+        from eos_assets.exactly_once.state import State
+
+        taken_ms = int(time.time() * 1000)
+        ledger = self.pipeline.names().ledger
+        version = sum(stable_ends(self.connection, ledger, self.connection.partitions(ledger)).values())
+        state = State(self.pipeline, self.spark, self.connection, self)
+        entries = {p.partition: p.tail for p in make_plan(self.pipeline, self.connection)}
+        moved = {p: e for p, e in entries.items() if isinstance(e, LedgerEntry) and not self.holds(p, e)}
+        foreign = any(part.generation != self.generation for part in self.parts)
+        if moved or foreign or self.read() is None:
+            state.check(dict(moved))
+            marks, frames = state.marks(dict(moved)), []
+            for store, values in zip(state.stores, state.values_at(dict(moved)), strict=True):
+                about = [(p, e.next, marks[p][store.topic], self.generation, taken_ms) for p, e in moved.items()]
+                columns = "partition int, position long, changelog_offset long, generation string, taken_ms long"
+                known = f.broadcast(self.spark.createDataFrame(about, columns))
+                named = values.withColumn("store", f.lit(store.number)).join(known, "partition")
+                frames.append(named.select(*self.spark.createDataFrame([], COLUMNS).columns))
+            rows = functools.reduce(lambda one, other: one.unionByName(other), frames)
+            self.write(rows, sorted(moved), version, fresh=foreign or self.read() is None)
+            del self.parts  # asked again when needed
+        frame = self.read()
+        return frame.count() if frame is not None else 0
+
+    def holds(self, partition: int, entry: LedgerEntry) -> bool:
+        here = [part for part in self.fitting() if part.partition == partition]
+        return bool(here) and all(part.position == entry.next for part in here)
+
+    def write(self, rows: "DataFrame", partitions: list[int], version: int, *, fresh: bool) -> None:
+        application = f"{self.pipeline.name}/state/{self.generation}"
+        writer = rows.write.format("delta").mode("overwrite").partitionBy("partition")
+        if not fresh:
+            writer = writer.option("replaceWhere", f"partition in ({', '.join(map(str, partitions))})")
+        writer.option("txnAppId", application).option("txnVersion", str(version)).save(self.path)

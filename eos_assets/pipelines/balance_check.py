@@ -1,0 +1,71 @@
+"""The money check of `balances`: every balance is the sum of its accepted transactions, recomputed from the topics."""
+
+from typing import TYPE_CHECKING
+
+from eos_assets.exactly_once.fact import Fact
+from eos_assets.exactly_once.invariants import SHOWN, Finding
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.source import read_ranges
+from eos_assets.exactly_once.tables import Tables
+from eos_assets.exactly_once.window import Looker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eos_assets.exactly_once.pipeline import Pipeline
+    from eos_assets.kafka.connection import Connection
+
+
+def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
+    """Accepted is what has an output. Its amount is read from the source, the balance from the output of the account's
+    last accepted transaction; both are tied by the provenance map, so nothing that the function says is believed."""
+    from pyspark.sql import functions as f
+
+    name = "balances_are_sums"
+    window = Looker(pipeline, connection, Mode.EXACTLY_ONCE, full=True).look()
+    if window.unprovable:
+        return Finding(name, True, "not evaluated: retention has taken transactions", evaluated=False)
+    tables = Tables(pipeline, spark, connection, Mode.EXACTLY_ONCE, window)
+    sink = tables.sinks[0]
+    ranges = window.ranges(sink)
+    if not tables.retained or not any(r.size for r in ranges):
+        return Finding(name, True, "no balance yet")
+    ends = [f.lit(number) for p, w in window.partitions.items() for number in (p, w.end)]
+    known = f.col("start") < f.create_map(*ends)[f.col("source_partition")]
+    accepted = tables.maps().where(known & (f.col("topic") == 0) & (f.col("sink_offset") >= 0))
+    source = read_ranges(spark, connection, pipeline.source.name, tables.retained).select(
+        f.col("partition").alias("source_partition"),
+        f.col("offset").alias("source_offset"),
+        f.get_json_object(f.col("value").cast("string"), "$.amount").cast("decimal(38,2)").alias("amount"),
+    )
+    outputs = read_ranges(spark, connection, sink, ranges).select(
+        f.col("partition").alias("sink_partition"),
+        f.col("offset").alias("sink_offset"),
+        f.col("key").cast("string").alias("account"),
+        f.get_json_object(f.col("value").cast("string"), "$.balance").cast("decimal(38,2)").alias("balance"),
+    )
+    booked = accepted.join(source, ["source_partition", "source_offset"], "left").join(
+        outputs, ["sink_partition", "sink_offset"], "left"
+    )
+    accounts = booked.groupBy("account").agg(
+        f.sum("amount").cast("decimal(38,2)").alias("total"),
+        f.max_by("balance", "source_offset").alias("balance"),
+        f.count("*").alias("transactions"),
+    )
+    figures = accounts.agg(f.count("*").alias("accounts"), f.sum("transactions").alias("transactions")).first()
+    wrong = accounts.where("not (total <=> balance)")
+    count = wrong.count()
+    assert figures is not None
+    told = f"{figures.accounts:,} accounts, each the sum of its transactions; {figures.transactions or 0:,} in all"
+    examples = tuple(
+        f"account {row.account}: the balance is {row.balance}, its {row.transactions} transactions are {row.total}"
+        for row in wrong.orderBy("account").limit(SHOWN).collect()
+    )
+    return Finding(name, not count, f"{count} accounts are not their sum" if count else told, examples)
+
+
+BALANCES_ARE_SUMS = Fact(
+    "balances_are_sums",
+    "Every balance is the sum of the account's accepted transactions, recomputed from the topics.",
+    balances_are_sums,
+)

@@ -1,0 +1,56 @@
+"""Account balances: each transaction of `transactions` gives the new balance of its account in `balances`."""
+
+import json
+from decimal import Decimal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from eos_assets.exactly_once.by_key import Row, fold_by_key
+from eos_assets.exactly_once.stateful import stateful
+from eos_assets.kafka.topics import Topic
+from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
+
+CURRENCIES = ("CHF", "EUR", "GBP", "USD")
+#: No account may fall below this.
+LOWEST_BALANCE = Decimal("-1000.00")
+TRANSACTION = "transaction_id string, account string, amount string, currency string, booked_at string, text string"
+
+
+@stateful(
+    source=Topic("transactions", partitions=3),
+    sink=Topic("balances", partitions=3),
+    state="balance decimal(38,2), currency string",
+    unique_by="get_json_object(cast(value as string), '$.transaction_id')",
+    unique_within=100_000,
+    facts=(BALANCES_ARE_SUMS,),
+)
+def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """A transaction that breaks a rule becomes a dead letter and changes no balance; a repeated one is skipped."""
+    read = records.withColumn("t", f.from_json(f.col("value").cast("string"), TRANSACTION))
+    exact = f.col("t.amount").rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?$")
+    wrong = (
+        f.when(f.col("t.transaction_id").isNull() | f.col("t.account").isNull(), "no transaction with id and account")
+        .when(f.col("t.account") != f.col("key").cast("string"), "the key is not the account")
+        .when(~f.coalesce(exact, f.lit(False)), "the amount is no decimal number with at most two places")
+        .when(~f.coalesce(f.col("t.currency").isin(*CURRENCIES), f.lit(False)), "the currency is not known")
+    )
+    amount = f.when(exact, f.col("t.amount")).try_cast("decimal(38,2)")
+    transactions = read.select(
+        "key", "origin", "t.account", "t.transaction_id", "t.currency", amount.alias("amount"), wrong.alias("wrong")
+    )
+    return fold_by_key(transactions, state, book, output="value string, error string")
+
+
+def book(account: Row | None, transaction: Row) -> tuple[Row, Row | None]:
+    """One transaction on its account, which is kept in the currency of its first one."""
+    if transaction["wrong"]:
+        return {"error": transaction["wrong"]}, account
+    if account and account["currency"] != transaction["currency"]:
+        return {"error": f"the account is kept in {account['currency']}"}, account
+    balance = (account["balance"] if account else Decimal("0.00")) + transaction["amount"]
+    if balance < LOWEST_BALANCE and transaction["amount"] < 0:
+        return {"error": f"the balance would be {balance}, and {LOWEST_BALANCE} is the lowest allowed"}, account
+    told = {name: transaction[name] for name in ("account", "transaction_id", "currency")}
+    value = json.dumps({**told, "balance": str(balance)}, ensure_ascii=False)
+    return {"value": value}, {"balance": balance, "currency": transaction["currency"]}

@@ -1,0 +1,236 @@
+"""State in the transaction: one of output, state and offsets never without the others."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.ledger import LedgerEntry, load
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.preview import preview
+from eos_assets.exactly_once.snapshot import Snapshot
+from eos_assets.exactly_once.state import State
+from eos_assets.kafka.routing import partitions_of
+from eos_assets_tests.exactly_once.folds import Counts, declare_sliding, folded, sliding
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.exactly_once.test_faults import Background, stopped
+from eos_assets_tests.waiting import wait_for
+
+KEYS = [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+def home(key: bytes, partitions: int = 2) -> int:
+    return int(partitions_of(pa.array([key], pa.binary()), partitions)[0])
+
+
+def send(lab: Lab, records: Iterator[tuple[bytes, bytes]] | list[tuple[bytes, bytes]]) -> None:
+    producer = Producer(lab.connection.config(partitioner="murmur2_random"))
+    for key, value in records:
+        producer.produce(lab.source, value, key)
+    producer.flush()
+
+
+def some(count: int, seed: int = 0) -> list[tuple[bytes, bytes]]:
+    return [(KEYS[(n * n + seed) % len(KEYS)], b"%d" % n) for n in range(count)]
+
+
+def expected(lab: Lab) -> dict[int, list[tuple[bytes, bytes]]]:
+    """What the sink must hold of each source partition, counted in plain Python."""
+    counts = {p: Counts() for p in lab.connection.partitions(lab.source)}
+    found: dict[int, list[tuple[bytes, bytes]]] = {p: [] for p in counts}
+    for m in lab.read(lab.source):
+        key, partition = m.key() or b"", m.partition() or 0
+        found[partition].append((key, counts[partition].count(key, m.value() or b"", m.offset() or 0)))
+    return found
+
+
+def assert_counted(lab: Lab) -> None:
+    wanted = sorted(row for rows in expected(lab).values() for row in rows)
+    assert sorted((m.key() or b"", m.value() or b"") for m in lab.read()) == wanted
+
+
+def entries(lab: Lab) -> list[LedgerEntry]:
+    rows = [load(m.value() or b"") for m in lab.read(lab.pipeline.names().ledger)]
+    return [row for row in rows if isinstance(row, LedgerEntry)]
+
+
+def held(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
+    tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
+    state = State(lab.pipeline, lab.spark, lab.connection, snapshot)
+    return [sorted(map(str, frame.collect())) for frame in state.at(tails)]
+
+
+def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invariant_holds(make_lab: MakeLab) -> None:
+    lab = make_lab(pipeline=declare_sliding(slice_records=40))
+    send(lab, [*some(150), (b"a", b"close"), *some(50, 1)])
+    report = lab.run(Failures(probability=0.4, seed=7, failpoint="before_commit", action="exit"), max_attempts=30)
+    assert report.complete
+    assert_counted(lab)
+    assert max(entry.next - entry.start for entry in entries(lab)) <= 40, "the plan does the cutting"
+    found = lab.verify()
+    assert {n for n, finding in found.items() if not finding.holds} <= {"source_is_unique"}
+    assert "keys, the state of each as folding again gives it" in found["state_recomputes"].detail
+    assert found["values_recompute"].evaluated
+    send(lab, some(10))
+    shown = preview(lab.pipeline, lab.spark, lab.connection, 10)
+    lab.run()
+    written = {(m.key(), m.value()) for m in lab.read()}
+    assert shown
+    assert all((bytes(p.source.key), bytes(p.results[0].value)) in written for p in shown), "what a preview shows comes"
+
+
+def test_a_plan_whose_state_was_loaded_elsewhere_is_stale(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(pipeline=declare_sliding(partitions=1))
+    send(lab, some(60))
+    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    try:
+        assert lab.run(max_records=30).complete
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    late = zombie.result()
+    assert [o.outcome for o in late.outcomes] == ["stale", "committed"]
+    assert [(e.start, e.next) for e in entries(lab)] == [(0, 30), (30, 60)]
+    assert_counted(lab)
+
+
+def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    send(lab, some(10))
+    lab.produce([b"a"], partition=1 - home(b"a"))
+    with pytest.raises(EosError, match=r"has a key that belongs to partition"):
+        lab.run()
+    assert lab.read() == [], "nothing of the job is visible"
+    isolating = lab.with_(on_error="isolate")
+    lab.produce([b"x"], key=None)
+    assert isolating.run().complete
+    letters = str([m.headers() for m in lab.read(lab.pipeline.names().dead_letters)])
+    assert letters.count("has a key that belongs to partition") == letters.count("has no key") == 1
+    assert isolating.broken() == set()
+    assert lab.broken() == {"routed_correctly"}, "without the declaration it is a fault of the source"
+    with pytest.raises(EosError, match="keeps state"):
+        lab.run(mode=Mode.AT_LEAST_ONCE)
+    lab.connection.admin.create_partitions([NewPartitions(lab.source, 3)])[lab.source].result()
+    wait_for(lambda: len(lab.connection.partitions(lab.source)) == 3)
+    with pytest.raises(EosError, match=r"a key moves away from its state[^$]*Begin a new generation"):
+        lab.run()
+
+
+def test_a_function_that_breaks_its_contract_writes_nothing(make_lab: MakeLab) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    send(lab, some(10))
+
+    def with_fold(fold: Any) -> Lab:
+        return lab.with_(fold=fold)
+
+    twice = with_fold(lambda r, s: (sliding(r, s)[0], sliding(r, s)[1].unionByName(sliding(r, s)[1])))
+    report = twice.run()
+    assert not report.complete
+    assert "two states of the key" in report.outcomes[-1].reason
+    elsewhere = with_fold(lambda r, s: (sliding(r, s)[0], sliding(r, s)[1].withColumn("key", f.lit(b"a"))))
+    with pytest.raises(EosError, match="no record of that partition was given to it"):
+        elsewhere.run(partitions=[1 - home(b"a")])
+    with pytest.raises(EosError, match="as declared"):
+        with_fold(lambda r, s: (sliding(r, s)[0], sliding(r, s)[1].selectExpr("key", "1 as offsets"))).run()
+    with pytest.raises(EosError, match="instead of outputs and changed state"):
+        with_fold(lambda r, s: sliding(r, s)[0]).run()
+    assert lab.read() == []
+    assert lab.read(lab.pipeline.names().changelog) == []
+
+
+def test_a_changelog_that_others_wrote_to_is_refused_and_proven_wrong(make_lab: MakeLab) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    send(lab, some(30))
+    lab.run()
+    assert lab.broken() == set()
+    (other,) = [m for m in lab.read(lab.pipeline.names().changelog) if m.key() == b"b"]
+    producer = Producer(lab.connection.config())
+    producer.produce(other.topic() or "", other.value(), b"a", home(b"a"))
+    producer.flush()
+    send(lab, some(5))
+    with pytest.raises(EosError, match="no transaction of the ledger wrote it"):
+        lab.run()
+
+
+def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -> None:
+    """Wherever the ranges are cut, and whether the one before it was a repeat itself or not."""
+    unique = {"unique_by": "value", "unique_within": 5, "slice_records": 3}
+    lab = make_lab(pipeline=declare_sliding(partitions=1, **unique))
+    values = [b"1", b"2", b"1", b"3", b"4", b"5", b"1", b"6", b"7", b"8", b"9", b"10", b"2", b"10"]
+    send(lab, [(b"k%d" % (n % 2), value) for n, value in enumerate(values)])
+    assert lab.run().complete
+    done = entries(lab)
+    assert sum(entry.repeats for entry in done) == 3, "the second and third 1 and the second 10; the 2 came too late"
+    assert sum(entry.skipped for entry in done) == 3
+    assert len(lab.read()) == len(values) - 3
+    (seen,) = held(lab)[1:]
+    assert len(seen) == 5, "what no later record can repeat is forgotten"
+    found = lab.verify()
+    assert {n for n, finding in found.items() if not finding.holds} == {"source_is_unique"}
+    assert found["source_is_unique"].examples == ("records=2, business_key=2",)
+
+
+def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(pipeline=declare_sliding(unique_by="value", unique_within=100))
+    lake = str(tmp_path)
+    send(lab, some(40))
+    lab.run(lake=lake)
+    snapshot = Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
+    rows = snapshot.update()
+    assert rows == sum(map(len, held(lab)))
+    assert snapshot.update() == rows
+    versions = f"describe history delta.`{snapshot.path}`"
+    assert lab.spark.sql(versions).count() == 1, "nothing new adds no version"
+    send(lab, [(b"a", b"close"), (b"b", b"new"), (b"g", b"newer")])
+    assert lab.run(lake=lake).complete
+    fresh = Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
+    tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
+    assert len(fresh.usable(tails, State(lab.pipeline, lab.spark, lab.connection).marks(tails))) == 4
+    assert held(lab, fresh) == held(lab), "snapshot and tail give what replaying everything gives"
+    assert snapshot.update() == sum(map(len, held(lab)))
+    changed = lab.with_(code_version="another")
+    assert not changed.verify()["values_recompute"].evaluated, "what other code wrote cannot be folded again"
+    send(lab, some(6))
+    assert changed.run(lake=lake).complete
+    proof = {finding.name: finding for finding in changed.proof(full=True, lake=lake).findings}
+    assert proof["state_recomputes"].evaluated, "it can, from the snapshot on"
+    assert proof["state_recomputes"].holds
+    assert "lie before the state that is known" in proof["values_recompute"].detail
+    lab.spark.sql(f"update delta.`{snapshot.path}` set generation = 'another'")
+    said: list[str] = []
+    send(lab, some(6, 1))
+    assert lab.run(lake=lake, say=said.append).complete
+    assert any("another generation: refused" in line for line in said)
+    shutil.rmtree(snapshot.path)
+    send(lab, some(6, 2))
+    assert lab.run(lake=lake).complete
+    assert lab.broken() == set()
+
+
+RECORDS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2", "3", "close"])), min_size=4)
+
+
+@settings(max_examples=3, database=None)
+@given(records=RECORDS, cuts=st.lists(st.integers(1, 20), min_size=1, max_size=2))
+def test_it_does_not_matter_where_the_records_are_cut(
+    spark: SparkSession, records: list[tuple[str, str]], cuts: list[int]
+) -> None:
+    """f(f(s, A), B) == f(s, A + B), outputs and state, repeats included."""
+    pipeline = declare_sliding(partitions=1, unique_by="concat(key, value)", unique_within=3)
+    assert folded(pipeline, spark, records, [c for c in cuts if c < len(records)]) == folded(
+        pipeline, spark, records, []
+    )

@@ -1,0 +1,121 @@
+"""Balances: to the cent, per account, whatever goes wrong on the way."""
+
+import json
+import random
+from decimal import Decimal
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from eos_assets.exactly_once.failures import FAILPOINTS, Failures
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.topics import Topic
+from eos_assets.pipelines.balance_check import balances_are_sums
+from eos_assets.pipelines.balances import balances, book
+from eos_assets_tests.exactly_once.folds import folded
+from eos_assets_tests.exactly_once.lab import MakeLab
+from eos_assets_tests.pipelines.bank import Bank, own_balances
+
+
+@pytest.fixture
+def bank(make_lab: MakeLab) -> Bank:
+    return Bank(make_lab(pipeline=own_balances()))
+
+
+def some(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
+    drawn = random.Random(seed)
+    return [
+        bank.transaction(f"acc-{drawn.randrange(12)}", f"{drawn.randrange(-40_000, 40_000) / 100:.2f}")
+        for _ in range(count)
+    ]
+
+
+def test_after_a_kill_at_each_step_every_balance_is_right_to_the_cent(bank: Bank) -> None:
+    for seed, failpoint in enumerate(FAILPOINTS):
+        bank.send(some(bank, 50, seed))
+        assert bank.lab.run(Failures(failpoint=failpoint, action="exit")).complete, failpoint
+    assert bank.rejected, "some must go below the lowest balance"
+    bank.assert_booked()
+    found = bank.lab.verify()
+    assert {name for name, finding in found.items() if not finding.holds} == set()
+    assert "each the sum of its transactions" in found["balances_are_sums"].detail
+    uncommitted = bank.lab.read(bank.lab.pipeline.names().changelog, "read_uncommitted")
+    committed = bank.lab.read(bank.lab.pipeline.names().changelog)
+    assert len(committed) < len(uncommitted), "attempts that were killed had written state, and nothing of it remains"
+
+
+def test_a_rule_makes_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
+    good = [bank.transaction("a", "0.10"), bank.transaction("a", "0.20"), bank.transaction("a", "-0.30")]
+    bank.send([*good, bank.transaction("a", "-1000.01"), bank.transaction("a", "99999999999999.99")])
+    repeated = Producer(bank.lab.connection.config(partitioner="murmur2_random"))
+    wrong = {
+        "no decimal number": bank.transaction("a", "1e3"),
+        "at most two places": bank.transaction("a", "0.001"),
+        "not known": bank.transaction("a", "1.00", currency="XXX"),
+        "kept in EUR": bank.transaction("a", "1.00", currency="USD"),
+        "not the account": bank.transaction("b", "1.00"),
+        "no transaction": {},
+    }
+    for one in (*wrong.values(), good[1]):
+        repeated.produce(bank.lab.source, json.dumps(one), b"a")
+    repeated.flush()
+    bank.rejected += [str(one.get("transaction_id")) for one in wrong.values()]
+    assert bank.lab.run().complete
+    assert bank.balances["a"] == Decimal("99999999999999.99")
+    names = bank.lab.pipeline.names()
+    reasons = str([message.headers() for message in bank.lab.read(names.dead_letters)])
+    for reason in (*wrong, "the lowest allowed"):
+        assert reason in reasons
+    found = [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
+    assert found == ["0.10", "0.30", "0.00", "99999999999999.99"], "exact, and the repeated one is not booked again"
+    assert len(bank.lab.read(names.dead_letters)) == len(wrong) + 1
+
+
+def test_the_money_check_finds_a_balance_that_is_not_its_sum(
+    bank: Bank, spark: SparkSession, connection: Connection
+) -> None:
+    """A function that forgets a cent is consistent with itself: only the money check finds it."""
+    cheat = bank.lab.with_(fold=cheating)
+    bank.send([bank.transaction("a", "1.00"), bank.transaction("a", "2.00"), bank.transaction("b", "3.00")])
+    assert cheat.run().complete
+    assert cheat.broken() == {"balances_are_sums"}
+    finding = balances_are_sums(cheat.pipeline, spark, connection)
+    assert finding.examples == ("account a: the balance is 2.99, its 2 transactions are 3.00",)
+
+
+def cheating(records, state):  # type: ignore[no-untyped-def]
+    from eos_assets.pipelines import balances as module
+
+    def book_less(account, transaction):  # type: ignore[no-untyped-def]
+        less = transaction["amount"] - Decimal("0.01") if account else transaction["amount"]
+        return book(account, {**transaction, "amount": less})
+
+    before = module.book
+    module.book = book_less
+    try:
+        assert balances.fold is not None
+        return balances.fold(records, state)
+    finally:
+        module.book = before
+
+
+AMOUNTS = st.integers(-60_000, 60_000).map(lambda cents: f"{cents / 100:.2f}")
+TRANSACTIONS = st.lists(st.tuples(st.sampled_from("ab"), AMOUNTS, st.integers(1, 30)), min_size=4, max_size=30)
+
+
+@settings(max_examples=3, database=None)
+@given(drawn=TRANSACTIONS, cuts=st.lists(st.integers(1, 30), min_size=1, max_size=2))
+def test_it_does_not_matter_where_the_transactions_are_cut(
+    spark: SparkSession, drawn: list[tuple[str, str, int]], cuts: list[int]
+) -> None:
+    pipeline: Pipeline = own_balances(source=Topic("unused", 1))
+    told = [
+        (account, json.dumps({"transaction_id": str(n), "account": account, "amount": amount, "currency": "EUR"}))
+        for account, amount, n in drawn
+    ]
+    whole = folded(pipeline, spark, told, [])
+    assert folded(pipeline, spark, told, [cut for cut in cuts if cut < len(told)]) == whole
