@@ -104,6 +104,16 @@ def written(lab: Lab, outputs: list[Output], *, commit: bool) -> list[int]:
     return [reported[at] for at in range(len(outputs))]
 
 
+def open_transaction(lab: Lab) -> Producer:
+    """A transaction of somebody else that holds back the sink."""
+    producer = Producer(lab.connection.config(transactional_id=f"open-{lab.sink}", transaction_timeout_ms=600_000))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(lab.sink, b"1", b"1", 0)
+    producer.flush()
+    return producer
+
+
 def commit_group(lab: Lab, offset: int) -> None:
     """Sets the group offset of the pipeline, as an operator could."""
     consumer = Consumer(lab.connection.config(group_id=lab.pipeline.names().group))

@@ -83,7 +83,10 @@ class Lab:
         return verify_pipeline(self.pipeline, self.spark, self.connection, **options)
 
     def verify(self, mode: Mode = Mode.EXACTLY_ONCE, isolation: str = "read_committed") -> dict[str, Finding]:
-        return {finding.name: finding for finding in self.proof(mode=mode, isolation=isolation, full=True).findings}
+        found = self.proof(mode=mode, isolation=isolation, full=True).findings
+        if mode is Mode.EXACTLY_ONCE:
+            found += [fact.look(self.pipeline, self.spark, self.connection) for fact in self.pipeline.facts]
+        return {finding.name: finding for finding in found}
 
     def broken(self, mode: Mode = Mode.EXACTLY_ONCE) -> set[str]:
         """The names of the invariants that do not hold, warnings left out."""

@@ -176,16 +176,16 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     report = lab.run()
     assert report.entries[0].files == {"0": after}
     assert by_id(delivered(lab)) == changed
-    assert look(lab.pipeline, lab.connection).holds
+    assert look(lab.pipeline, lab.spark, lab.connection).holds
     generate(path, transactions(100, seed=1))
-    finding = look(lab.pipeline, lab.connection)
+    finding = look(lab.pipeline, lab.spark, lab.connection)
     assert (finding.holds, finding.severity) == (False, "warning")
     (example,) = finding.examples
     assert example == f"{path.as_uri()}, offset 0 of partition 0: delivered {after}, today {before}"
     (evaluation,) = asset_checks(lab, "files_match_ledger")
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     path.unlink()
-    gone = look(lab.pipeline, lab.connection)
+    gone = look(lab.pipeline, lab.spark, lab.connection)
     assert (gone.holds, gone.detail) == (True, "0 files as delivered, 1 cannot be fetched any more")
 
 
