@@ -50,6 +50,8 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
 
     run = wait_for(clicked, 150) or ""
     assert served.dagster.status(run) == "SUCCESS"
+    asked_again = [run for run in served.dagster.runs("squares_checks") if "dagster/sensor_name" in run.tags]
+    assert asked_again == [], "checks that a run is about to evaluate have not failed"
     page.goto("/assets/datasink?view=partitions&partition=1")
     expect(page.get_by_role("link", name=run).first).to_be_visible()
     expect(page.get_by_text("eos/squares/datasource/1")).to_be_visible()
