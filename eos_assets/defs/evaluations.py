@@ -12,10 +12,11 @@ from eos_assets.exactly_once.pipeline import Pipeline
 
 @dataclass
 class Evaluations:
-    """Names of checks that failed, and of checks that were planned and have not been evaluated, or never were."""
+    """Names of checks that failed, of those that a run is about to evaluate, and of those whose run ended before."""
 
     failed: list[str] = field(default_factory=list)
     awaited: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
 
 def last_evaluations(instance: dg.DagsterInstance, pipelines: Iterable[Pipeline]) -> Evaluations:
@@ -25,13 +26,19 @@ def last_evaluations(instance: dg.DagsterInstance, pipelines: Iterable[Pipeline]
         for pipeline in pipelines
         for name in (*facts(pipeline), *(fact.name for fact in pipeline.facts))
     ]
-    found = Evaluations()
-    for key, record in instance.event_log_storage.get_latest_asset_check_execution_by_key(keys).items():
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys) if keys else {}
+    found, ended = Evaluations(), {record.run_id: has_ended(instance, record.run_id) for record in records.values()}
+    for key, record in sorted(records.items(), key=lambda item: item[0].name):
         event = record.event.dagster_event if record.event else None
         if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            found.awaited.append(key.name)
+            (found.lost if ended[record.run_id] else found.awaited).append(key.name)
             continue
         evaluation = event.asset_check_evaluation_data
         if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
             found.failed.append(key.name)
-    return Evaluations(sorted(found.failed), sorted(found.awaited))
+    return found
+
+
+def has_ended(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id)
+    return run is None or run.is_finished

@@ -115,8 +115,8 @@ def not_proven(instance: dg.DagsterInstance, upstream: Sequence[Pipeline], curso
     are under way only for a while, since an upstream that is always busy would hold it for ever."""
     found = last_evaluations(instance, upstream)
     names = ", ".join(pipeline.name for pipeline in upstream)
-    if found.failed:
-        return f"Held back: {', '.join(found.failed)} failed in {names}, and bad data must not go on."
+    if bad := found.failed + found.lost:
+        return f"Held back: {', '.join(bad)} failed in {names}, and bad data must not go on."
     if not found.awaited:
         cursor.tries.pop(UPSTREAM, None)
         return ""
@@ -180,10 +180,10 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor, now = Cursor.load(context.cursor), time.time()
-        if active_runs(context.instance, checks.name) or active_runs(context.instance, run.name):
-            return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
         found = last_evaluations(context.instance, [pipeline])
-        failed = sorted(found.failed + found.awaited)
+        if found.awaited or any(active_runs(context.instance, job.name) for job in (run, checks)):
+            return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
+        failed = sorted(found.failed + found.lost)
         if not failed:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
         tries = cursor.of("checks", 0)

@@ -73,7 +73,7 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
             raise dg.Failure(why(report), allow_retries=True)
         for partition in context.partition_keys:
             for topic, spec in specs.items():
-                metadata = ledger_metadata(pipeline, report, int(partition), topic, context.run_id)
+                metadata = ledger_metadata(pipeline, report, int(partition), topic, context.run.run_id)
                 if spec.key in context.selected_asset_keys:
                     context.add_asset_metadata(metadata, spec.key, partition)
                 else:  # nobody asked for it, and it was written all the same: in the same transactions

@@ -200,7 +200,8 @@ def long_ago(cursor: str | None, seconds: float) -> str:
 def test_bad_data_upstream_holds_the_next_pipeline_back(platform: Platform, make_lab: MakeLab) -> None:
     lab = platform.lab
     behind = make_lab(source=lab.pipeline.sinks[0]).pipeline
-    chained = pipeline_definitions([platform.pipeline, behind])
+    resources = dg.Definitions(resources=platform.resources())
+    chained = dg.Definitions.merge(pipeline_definitions([platform.pipeline, behind]), resources)
     lab.fill(30)
     assert platform.materialize().success
     sensor = chained.resolve_sensor_def(f"{behind.name}_new_records")

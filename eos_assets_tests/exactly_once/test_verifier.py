@@ -1,5 +1,4 @@
-"""What a proof sees beyond the mutants of eos_assets_tests/defs/test_mutants.py: foreign records, aborted ones, transforms
-that are no function of one record."""
+"""What a proof sees beyond the mutants of the checks: foreign records, aborted ones, and a transform of many records."""
 
 import pytest
 from pyspark.sql import functions as f

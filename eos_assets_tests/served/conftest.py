@@ -8,9 +8,15 @@ import pytest
 from eos_assets.settings import Settings
 from eos_assets_tests.served.stack import ServedStack, start
 
+#: So many integers are in the source when the tests begin.
+FILLED = 500
+
 
 @pytest.fixture(scope="package")
 def served(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStack]:
-    """Kafka, Spark Connect, webserver and daemon, with every sensor on."""
+    """Kafka, Spark Connect, webserver and daemon, with every sensor on, and records to bring over."""
     with ExitStack() as cleanup:
-        yield start(tmp_path_factory.mktemp("served"), cleanup, entry_point="eos_assets_tests.served.pipelines")
+        stack = start(tmp_path_factory.mktemp("served"), cleanup, entry_point="eos_assets_tests.served.pipelines")
+        stack.eos("fill", "datasource", "--count", str(FILLED))
+        stack.produce("moody-in", [b"1", b"2"])
+        yield stack

@@ -8,7 +8,7 @@ from eos_assets.settings import project_root
 from eos_assets_tests.served import ui
 from eos_assets_tests.served.browser import open_page
 from eos_assets_tests.served.stack import ServedStack, start
-from eos_assets_tests.served.test_browser import ASSETS
+from eos_assets_tests.served.test_ui import ASSETS
 from eos_assets_tests.waiting import wait_for
 
 FOLDER = project_root(Path(__file__).parent) / "docs" / "pictures"

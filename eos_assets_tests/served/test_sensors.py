@@ -13,8 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition_joins(served: ServedStack) -> None:
     """The service that `moody` asks comes after its second try; meanwhile its source grows."""
     dagster = served.dagster
-    served.produce("moody-in", [b"1", b"2"])
-    wait_for(lambda: len(dagster.runs("moody_job")) == 2, 150)
+    wait_for(lambda: len(dagster.runs("moody_job")) >= 2, 150)
     served.connection.admin.create_partitions([NewPartitions("moody-in", 2)])["moody-in"].result()
     wait_for(lambda: len(served.connection.partitions("moody-in")) == 2)
     served.produce("moody-in", [b"3"], partition=1)

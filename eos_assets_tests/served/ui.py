@@ -1,5 +1,7 @@
 """The pages of the Dagster UI that tests and pictures look at, found by their addresses, roles and words."""
 
+import re
+
 from playwright.sync_api import Locator, Page, expect
 
 LOCATION = "eos_assets.definitions"
@@ -39,15 +41,21 @@ def in_sight(page: Page, there: Locator) -> bool:
 
 
 def settle(page: Page) -> None:
-    """Until nothing on the page is being loaded."""
+    """Until the page has all that it asked for."""
     expect(page.get_by_text("Loading")).to_have_count(0)
-    expect(page.get_by_role("progressbar")).to_have_count(0)
 
 
 def open_check(page: Page, asset: str, check: str) -> None:
     page.goto(f"/assets/{asset}?view=checks&checkDetail={check}")
     expect(page.get_by_text("Latest execution")).to_be_visible()
     settle(page)
+
+
+def colour(there: Locator) -> tuple[int, int, int]:
+    """Red, green and blue of a text."""
+    told = str(there.evaluate("element => getComputedStyle(element).color"))
+    red, green, blue = (int(part) for part in re.findall(r"\d+", told)[:3])
+    return red, green, blue
 
 
 def materialize_partition(page: Page, asset: str, partition: str) -> None:
