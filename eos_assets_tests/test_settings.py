@@ -126,3 +126,18 @@ def test_sensors_stay_off_in_the_profile_of_tests(monkeypatch: pytest.MonkeyPatc
     assert default_status() is dg.DefaultSensorStatus.RUNNING
     monkeypatch.setenv("EOS_PROFILE", "test")
     assert default_status() is dg.DefaultSensorStatus.STOPPED
+
+
+def test_a_resource_takes_its_password_by_the_name_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "kanarienvogel")
+    resource = KafkaResource(
+        bootstrap_servers="kafka:9093",
+        security_protocol="SASL_SSL",
+        username="squares",
+        password=dg.EnvVar("MY_PASSWORD"),
+    )
+    shown = str(dg.Definitions(resources={"kafka": resource}).resources) + repr(resource)
+    assert "kanarienvogel" not in shown
+    ready = resource.process_config_and_initialize()
+    assert ready.connection().config()["sasl.password"] == "kanarienvogel"
+    assert "kanarienvogel" not in repr(ready)

@@ -31,7 +31,7 @@ RECORDS = 300_000
 
 #: A task that needs the project, first without the shipping and then with it.
 SHIPPING = """
-import sys
+import os
 from dagster_pyspark.resources import spark_session_from_config
 from eos_assets.settings import Settings
 from eos_assets.shipping import ship
@@ -50,6 +50,7 @@ def count():
         return "no module" if "No module named 'eos_assets'" in str(error) else str(error)
 
 settings = Settings.load()
+os.environ["PYSPARK_PYTHON"] = settings.spark_python
 spark = spark_session_from_config(session_config(settings.spark, settings))
 print(count())
 ship(spark, settings.spark, settings)
@@ -151,7 +152,15 @@ def run_and(disturb: Any, brokers: KafkaCluster) -> None:
 
 def executors_of(cluster: SparkCluster) -> list[psutil.Process]:
     children = [child for p in cluster.processes if (h := p.handle()) for child in h.children(recursive=True)]
-    return [child for child in children if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline())]
+    return [child for child in children if "CoarseGrainedExecutorBackend" in command_line(child)]
+
+
+def command_line(process: psutil.Process) -> str:
+    """Empty of a process that has ended, as executors of earlier sessions have."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 @pytest.mark.parametrize(("name", "value"), [("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")])

@@ -10,16 +10,20 @@ from pyspark.sql import SparkSession
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.errors import EosError
+from eos_assets.exactly_once import preflight
 from eos_assets.exactly_once.permissions import Permission, permissions
 from eos_assets.exactly_once.run import run_pipeline
 from eos_assets.exactly_once.verify import verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
 from eos_assets_tests.exactly_once.lab import Lab
 from eos_assets_tests.secured.conftest import PIPELINE, USER, Guarded
 
 #: A refusal comes at once; the rest is a slow machine. Retries would take 30 s and more.
 FAST_SECONDS = 12
+#: With a Spark job, whose tasks Spark tries four times; a run would be tried twenty times.
+LATE_SECONDS = 45
 
 
 def refusal(spark: SparkSession, connection: Connection) -> tuple[str, float]:
@@ -51,6 +55,38 @@ def test_each_missing_permission_is_named_at_once_and_nothing_is_written(
     for topic in PIPELINE.own_topics():
         ends = {there.high for there in bounds(guarded.admin, topic.name).values()}
         assert ends == {0}, f"{topic.name} holds something, if only aborted"
+
+
+LATE = {
+    "Write on topic secured-sink": "TOPIC_AUTHORIZATION_FAILED",
+    "Write on topic eos.secured.ledger": "TOPIC_AUTHORIZATION_FAILED",
+    "Read on group eos/secured": "Read on group eos/secured",
+    "Write on transactional-id eos/secured/…": "Write on transactional-id eos/secured/…",
+    "Read on topic secured-source": "TopicAuthorizationException",
+}
+
+
+@pytest.mark.parametrize("missing", LATE)
+def test_what_is_taken_away_after_the_look_is_named_and_not_tried_again(
+    guarded: Guarded, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """The look at permissions is left out, as if one had been taken away right after it."""
+    (lost,) = (permission for permission in permissions(PIPELINE) if str(permission) == missing)
+    seen = replace(lost, operation="Describe")
+    monkeypatch.setattr(preflight, "check_permissions", lambda *_: None)
+    guarded.allow(seen)
+    guarded.forbid(lost)
+    try:
+        told, seconds = refusal(spark, guarded.user)
+    finally:
+        guarded.allow(lost)
+        guarded.forbid(seen)
+    assert LATE[missing] in told
+    assert f"--principal User:{USER}" in told
+    assert seconds < LATE_SECONDS
+    for topic in PIPELINE.own_topics():
+        visible = [m for p in range(3) for m in stream(guarded.admin, topic.name, p)]
+        assert visible == []
 
 
 def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
