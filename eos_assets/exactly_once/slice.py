@@ -313,6 +313,7 @@ class Slice:
             mode=str(self.job.mode),
             bytes_out=self.bytes_out,
             repeats=self.repeats,
+            isolated=int(self.job.isolated),
             state=tuple(self.state_parts()),
         )
 
