@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from eos_assets.errors import EosError
@@ -242,6 +241,7 @@ def misplaced(failure: BaseException) -> str | None:
 
 def home_of(partitions: int):  # type: ignore[no-untyped-def]
     """A function of a key column: the partition where Kafka's Java client would put the key, -1 for none."""
+    import pandas as pd
     from pyspark.sql.pandas.functions import pandas_udf
 
     def home(keys: pd.Series) -> pd.Series:

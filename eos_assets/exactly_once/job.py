@@ -41,6 +41,8 @@ class Job:
     slice_bytes: int
     transaction_timeout_ms: int
     failures: Failures = field(default_factory=Failures)
+    #: The one record of this job is set aside, because the function raises on it.
+    isolated: bool = False
     #: The changelog topics of a stateful pipeline, by their number.
     changelogs: tuple[str, ...] = ()
     #: Source partition → changelog → its last offset that belongs to the state which this job was planned with.

@@ -61,6 +61,8 @@ class LedgerEntry:
     files: dict[str, str] = field(default_factory=dict)
     #: Of the skipped: records whose business key was seen before.
     repeats: int = 0
+    #: 1 where the one record of this transaction was set aside, because the function raised on it.
+    isolated: int = 0
     #: What was written to each changelog. `last` is also there where nothing was: the state of this entry is all that
     #: the changelog holds up to it.
     state: tuple[SinkPart, ...] = ()

@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
@@ -232,7 +232,7 @@ class Run:
         """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
         job = self.job(plans, ranges)
         if self.pipeline.stateful:
-            folded = self.folded(plans, ranges)
+            folded = self.folded(plans, ranges, keep=True)
             try:
                 return self.closed(job, self.write(folded.rows(), job, swift=False))
             finally:
@@ -275,13 +275,13 @@ class Run:
             ) from failure
         return result
 
-    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Folded:
+    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange], *, keep: bool = False) -> Folded:
         """What one job of a stateful pipeline writes, from the state at the plans' positions."""
         chosen = {r.partition for r in ranges}
         tails = {p.partition: p.tail for p in plans if p.partition in chosen}
         self.state.check(tails)
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges}, keep=True)
+        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges}, keep=keep)
         try:
             return folding.fold(source, self.state.at(tails))
         except EosError:
@@ -334,7 +334,8 @@ class Run:
         alone = OffsetRange(planned.partition, offset, offset + 1)
         source = records(self.spark, self.connection, self.pipeline.source.name, [alone])
         rows = isolation.dead_letter(source, reason)
-        return outcomes + self.collect(travelling(rows), writing_task(self.job(plans, [alone])))
+        job = replace(self.job(plans, [alone]), isolated=True)
+        return outcomes + self.collect(travelling(rows), writing_task(job))
 
     def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
         """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""

@@ -329,6 +329,7 @@ class Slice:
             bytes_out=self.bytes_out,
             files=self.files,
             repeats=self.repeats,
+            isolated=int(self.job.isolated),
             state=tuple(self.state_parts()),
         )
 

@@ -58,6 +58,8 @@ class StateProof:
         #: Source partitions that cannot be folded again, and why.
         self.reasons: dict[int, str] = {}
         self.bases: dict[int, Base] = {}
+        #: Partition and offset of the records on which the function raised: they never were part of the fold.
+        self.aside: list[tuple[int, int]] = []
         for partition, w in window.partitions.items():
             base = self.base(partition, w)
             if base is not None:
@@ -75,6 +77,7 @@ class StateProof:
                 genesis = genesis or row
             elif row.next <= w.end:
                 tail = row
+                self.aside += [(partition, row.start)] * row.isolated
                 other_code = row.next if row.code_version != self.pipeline.code_version else other_code
         if tail is None or genesis is None:
             return None  # nothing is written yet
@@ -97,7 +100,12 @@ class StateProof:
 
     def again(self, records: "DataFrame") -> Folded:
         """The fold of all those records."""
+        from pyspark.sql import functions as f
+
         lenient = replace(self.pipeline, on_error="isolate")  # a proof tells what is wrong, and does not stop at it
+        for partition, offset in self.aside:
+            here = (f.col("origin.partition") == partition) & (f.col("origin.offset") == offset)
+            records = records.where(~here)
         return Folding(lenient, self.partitions, {r.partition: r.end for r in self.ranges}).fold(
             records, [decoded(rows, s) for rows, s in zip(self.begun, self.state.stores, strict=True)]
         )

@@ -19,9 +19,11 @@ from pyspark.sql import functions as f
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.ledger import LedgerEntry, load
+from eos_assets.exactly_once.marks import marks_of
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preview import preview
+from eos_assets.exactly_once.resume import GoOn, StalePlan, decide
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.state import State
 from eos_assets.kafka.routing import partitions_of
@@ -106,6 +108,20 @@ def test_a_plan_whose_state_was_loaded_elsewhere_is_stale(make_lab: MakeLab, tmp
     assert [o.outcome for o in late.outcomes] == ["stale", "committed"]
     assert [(e.start, e.next) for e in entries(lab)] == [(0, 30), (30, 60)]
     assert_counted(lab)
+
+
+def test_an_entry_of_before_has_no_state_and_still_loads() -> None:
+    old = b'{"v":1,"kind":"entry","pipeline":"p","topic":"s","partition":0,"start":0,"next":5,"records_in":5,'
+    old += b'"records_out":5,"skipped":0,"dead":0,"dropped":0,"sinks":[],"run":"r","run_attempt":1,"task_attempt":0,'
+    old += b'"code_version":"c","began_ms":0,"ended_ms":0}'
+    entry = load(old)
+    assert isinstance(entry, LedgerEntry)
+    assert (entry.state, entry.repeats) == ((), 0)
+    assert marks_of(entry, ["changelog"]) == {"changelog": -1}
+    assert load(entry.to_json()) == entry
+    stale = decide(ledger=5, group=5, genesis=0, start=0, end=9, exact=True)
+    assert isinstance(stale, StalePlan)
+    assert decide(ledger=5, group=5, genesis=0, start=5, end=9, exact=True) == GoOn(5)
 
 
 def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -> None:

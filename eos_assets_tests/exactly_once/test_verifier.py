@@ -1,4 +1,4 @@
-"""What a proof sees beyond the mutants of the checks: foreign records, aborted ones, and a transform of many records."""
+"""What a proof sees beyond the mutants of the checks: foreign records, aborted ones; a transform of many records."""
 
 import pytest
 from pyspark.sql import functions as f

@@ -3,19 +3,23 @@
 import json
 import random
 from decimal import Decimal
+from pathlib import Path
 
+import dagster as dg
 import pytest
 from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from eos_assets.defs.checks import AUDIT_FACT, FACTS
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic
 from eos_assets.pipelines.balance_check import balances_are_sums
 from eos_assets.pipelines.balances import balances, book
+from eos_assets_tests.defs.conftest import Platform, evaluations
 from eos_assets_tests.exactly_once.folds import folded
 from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.pipelines.bank import Bank, own_balances
@@ -101,6 +105,24 @@ def cheating(records, state):  # type: ignore[no-untyped-def]
         return balances.fold(records, state)
     finally:
         module.book = before
+
+
+def test_dagster_shows_the_state_as_an_asset_and_the_money_check(bank: Bank, tmp_path: Path) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        platform = Platform(bank.lab, instance, str(tmp_path))
+        bank.send(some(bank, 40, 1))
+        result = platform.materialize()
+        assert result.success
+        found = evaluations(result)
+        assert set(found) == {*FACTS, AUDIT_FACT, "state_recomputes", "balances_are_sums"}
+        assert all(evaluation.passed for evaluation in found.values())
+        (event,) = [
+            e
+            for e in result.get_asset_materialization_events()
+            if e.asset_key == dg.AssetKey([platform.pipeline.name, "state"])
+        ]
+        assert event.materialization.metadata["dagster/row_count"].value == len(bank.balances) + 40
+    bank.assert_booked()
 
 
 AMOUNTS = st.integers(-60_000, 60_000).map(lambda cents: f"{cents / 100:.2f}")
