@@ -111,7 +111,7 @@ def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
             passed=finding.holds,
             severity=severity(finding),
             description=finding.detail,
-            metadata={"counter_examples": examples(finding)},
+            metadata=examples(finding),
         )
 
     return check
