@@ -9,6 +9,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 
 from eos_assets.exactly_once.arrivals import Arrivals
+from eos_assets.exactly_once.held import Held
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -18,13 +19,10 @@ from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.spares import Spares
-from eos_assets.exactly_once.spill import Spill
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
 
-#: Rows of one origin that are held back in memory until the next origin shows that it is complete; more go to disk.
-HELD_ROWS = 50_000
 #: So many digests of fetched files make a ledger entry of about 100 KB.
 FILES = 1_000
 
@@ -44,8 +42,7 @@ class PartitionWriter:
         self.last_offset = planned.start - 1
         self.next_ordinal = 0
         self.jumped = 0
-        self.held: pa.RecordBatch | None = None
-        self.wide: Spill | None = None
+        self.held: Held | None = None
         self.arrivals: Arrivals | None = None
 
     def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
@@ -73,8 +70,8 @@ class PartitionWriter:
             self.transaction.abandon(failure)
             raise
         finally:
-            if self.wide is not None:
-                self.wide.close()
+            if self.held is not None:
+                self.held.close()
             self.transaction.close()
             self.spares.close()
             self.reader.close()
@@ -88,9 +85,7 @@ class PartitionWriter:
             return self.outcome(kind, getattr(decision, "reason", ""))
         self.arrivals = Arrivals(cut(pieces, self.job.slice_records), self.job.transaction_timeout_ms / 20_000)
         self.take_in(self.arrivals)
-        self.write_wide()
-        if self.held is not None:
-            self.slice_write(self.held)
+        self.write_held()
         self.check_tail()
         self.commit(self.planned.end)
         return self.outcome("committed")
@@ -152,37 +147,32 @@ class PartitionWriter:
         return rows.slice(int(np.searchsorted(offsets, self.position)))
 
     def produce(self, rows: pa.RecordBatch) -> None:
-        """Produces all complete origins and holds the last one back, so that a cut behind it tears none."""
-        if self.held is not None:
-            rows = pa.concat_batches([self.held, rows])
-            self.held = None
+        """Produces all complete origins and holds the last one back, so that a cut behind them tears none."""
         offsets = rows["o_offset"].to_numpy()
-        if self.wide is not None:
-            more = int(np.searchsorted(offsets, self.wide.offset, side="right"))
-            self.wide.add(rows.slice(0, more))
-            if more == rows.num_rows:
-                return
-            self.write_wide()
-            rows, offsets = rows.slice(more), offsets[more:]
-        last = int(offsets[-1])
-        cut = int(np.searchsorted(offsets, last))
-        if cut:
-            self.slice_write(rows.slice(0, cut))
-        if rows.num_rows - cut <= HELD_ROWS:
-            self.held = rows.slice(cut)
-        else:
-            self.wide = Spill(last, rows.schema)
-            self.wide.add(rows.slice(cut))
+        more = 0
+        if self.held is not None:
+            more = int(np.searchsorted(offsets, self.held.offset, side="right"))
+            self.held.add(rows.slice(0, more))
+        if more < rows.num_rows:
+            last = int(offsets[-1])
+            cut = int(np.searchsorted(offsets, last))
+            self.write_held(rows.slice(more, cut - more))
+            self.held = Held(last)
+            self.held.add(rows.slice(cut))
 
-    def write_wide(self) -> None:
-        """Produces an origin that is complete on disk, in a transaction of its own."""
-        if self.wide is None:
-            return
-        if self.slice.records_in and self.job.mode is not Mode.AT_MOST_ONCE:
-            self.next_slice()
-        for batch in self.wide.batches():
-            self.slice_write(batch)
-        self.wide = None
+    def write_held(self, following: pa.RecordBatch | None = None) -> None:
+        """Produces the origin that was held back, which is complete now, and the complete ones behind it."""
+        batches = [] if following is None or not following.num_rows else [following]
+        held, self.held = self.held, None
+        if held is not None and held.wide:
+            if self.slice.records_in and self.job.mode is not Mode.AT_MOST_ONCE:
+                self.next_slice()  # it may take a while: let its transaction begin with it
+            for batch in held.batches():
+                self.slice_write(batch)
+        elif held is not None:
+            batches = [*held.batches(), *batches]
+        if batches:
+            self.slice_write(pa.concat_batches(batches))
 
     def slice_write(self, rows: pa.RecordBatch) -> None:
         self.transaction.begin()
@@ -195,7 +185,7 @@ class PartitionWriter:
             return False  # its offsets are committed for the whole range before anything is produced
         if not self.slice.records_in:
             return False
-        held = 0 if self.held is None and self.wide is None else 1
+        held = 0 if self.held is None else 1
         enough = self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
         return enough or len(self.slice.files) >= FILES
 
