@@ -148,7 +148,9 @@ class Run:
     def entries(self, ledger_topic: str, before: dict[int, int]) -> list[LedgerEntry]:
         """All entries of this run. The end of a transaction reaches the ledger's partitions some time after its commit
         was answered, so they are awaited."""
-        committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}
+        committed = {
+            o.partition: o.next for o in self.report.outcomes if o.outcome == "committed" and o.partition in before
+        }
         deadline = time.monotonic() + LEDGER_SECONDS
         while True:
             found = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
