@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DONE = ("committed", "already_done")
 #: How often a fenced run looks whether the newer one has finished its work.
 POLL_SECONDS = 0.5
+#: How long the ledger may lag behind an answered commit.
+LEDGER_SECONDS = 10.0
 
 
 @dataclass
@@ -156,7 +158,7 @@ class Run:
                 self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
             finished = {o.partition for o in outcomes if o.outcome in DONE and o.next >= goal[o.partition]}
             plans = [] if finished >= {p.partition for p in plans} else self.plan()
-        self.report.entries = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
+        self.report.entries = self.entries(ledger_topic, before)
         self.report.seconds = time.monotonic() - begun
         return self.report
 
@@ -172,6 +174,20 @@ class Run:
                 "Mend what writes the source, or put a pipeline in between that keys it anew, or declare "
                 "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
             ) from failure
+
+    def entries(self, ledger_topic: str, before: dict[int, int]) -> list[LedgerEntry]:
+        """All entries of this run. The end of a transaction reaches the ledger's partitions some time after its commit
+        was answered, so they are awaited."""
+        committed = {
+            o.partition: o.next for o in self.report.outcomes if o.outcome == "committed" and o.partition in before
+        }
+        deadline = time.monotonic() + LEDGER_SECONDS
+        while True:
+            found = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
+            reached = {entry.partition: entry.next for entry in found}
+            if time.monotonic() > deadline or all(reached.get(p, -1) >= end for p, end in committed.items()):
+                return found
+            time.sleep(0.02)
 
     def written(self, ledger_topic: str, partition: int, start: int) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""

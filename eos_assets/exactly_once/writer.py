@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
 from eos_assets.exactly_once.arrivals import Arrivals
+from eos_assets.exactly_once.held import Held
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -19,14 +20,11 @@ from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.spares import Spares
-from eos_assets.exactly_once.spill import Spill
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
 from eos_assets.kafka.denied import REMEDY, Denied
 
-#: Rows of one origin that are held back in memory until the next origin shows that it is complete; more go to disk.
-HELD_ROWS = 50_000
 #: So many digests of fetched files make a ledger entry of about 100 KB.
 FILES = 1_000
 
@@ -48,8 +46,7 @@ class PartitionWriter:
         #: The ordinals of the last record before the slice, None if the task did not see it, and of the last in it.
         self.before: int | None = None
         self.reached = -1
-        self.held: pa.RecordBatch | None = None
-        self.wide: Spill | None = None
+        self.held: Held | None = None
         self.arrivals: Arrivals | None = None
         self.changed: tuple[int, bytes | None] | None = None
 
@@ -83,8 +80,8 @@ class PartitionWriter:
             self.transaction.abandon(failure)
             raise
         finally:
-            if self.wide is not None:
-                self.wide.close()
+            if self.held is not None:
+                self.held.close()
             self.transaction.close()
             self.spares.close()
             self.reader.close()
@@ -110,9 +107,7 @@ class PartitionWriter:
         self.before = -1 if self.position == self.planned.start else None
         self.arrivals = Arrivals(cut(pieces, self.job.slice_records), self.job.transaction_timeout_ms / 20_000)
         self.take_in(self.arrivals)
-        self.write_wide()
-        if self.held is not None:
-            self.slice_write(self.held)
+        self.write_held()
         self.check_tail()
         self.commit(self.planned.end)
         return self.outcome("committed")
@@ -198,37 +193,32 @@ class PartitionWriter:
         return rows.slice(below)
 
     def produce(self, rows: pa.RecordBatch) -> None:
-        """Produces all complete origins and holds the last one back, so that a cut behind it tears none."""
-        if self.held is not None:
-            rows = pa.concat_batches([self.held, rows])
-            self.held = None
+        """Produces all complete origins and holds the last one back, so that a cut behind them tears none."""
         offsets = rows["o_offset"].to_numpy()
-        if self.wide is not None:
-            more = int(np.searchsorted(offsets, self.wide.offset, side="right"))
-            self.wide.add(rows.slice(0, more))
-            if more == rows.num_rows:
-                return
-            self.write_wide()
-            rows, offsets = rows.slice(more), offsets[more:]
-        last = int(offsets[-1])
-        cut = int(np.searchsorted(offsets, last))
-        if cut:
-            self.slice_write(rows.slice(0, cut))
-        if rows.num_rows - cut <= HELD_ROWS:
-            self.held = rows.slice(cut)
-        else:
-            self.wide = Spill(last, rows.schema)
-            self.wide.add(rows.slice(cut))
+        more = 0
+        if self.held is not None:
+            more = int(np.searchsorted(offsets, self.held.offset, side="right"))
+            self.held.add(rows.slice(0, more))
+        if more < rows.num_rows:
+            last = int(offsets[-1])
+            cut = int(np.searchsorted(offsets, last))
+            self.write_held(rows.slice(more, cut - more))
+            self.held = Held(last)
+            self.held.add(rows.slice(cut))
 
-    def write_wide(self) -> None:
-        """Produces an origin that is complete on disk, in a transaction of its own."""
-        if self.wide is None:
-            return
-        if self.slice.records_in and not self.job.stateful:
-            self.next_slice()
-        for batch in self.wide.batches():
-            self.slice_write(batch)
-        self.wide = None
+    def write_held(self, following: pa.RecordBatch | None = None) -> None:
+        """Produces the origin that was held back, which is complete now, and the complete ones behind it."""
+        batches = [] if following is None or not following.num_rows else [following]
+        held, self.held = self.held, None
+        if held is not None and held.wide:
+            if self.slice.records_in and not self.job.stateful:
+                self.next_slice()  # it may take a while: let its transaction begin with it
+            for batch in held.batches():
+                self.slice_write(batch)
+        elif held is not None:
+            batches = [*held.batches(), *batches]
+        if batches:
+            self.slice_write(pa.concat_batches(batches))
 
     def slice_write(self, rows: pa.RecordBatch) -> None:
         self.transaction.begin(int(rows["o_offset"][-1].as_py()) + 1)
@@ -242,7 +232,7 @@ class PartitionWriter:
             return False  # the plan does the cutting: behind a cut the state would be another one
         if not self.slice.records_in:
             return False
-        held = 0 if self.held is None and self.wide is None else 1
+        held = 0 if self.held is None else 1
         enough = self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
         return enough or len(self.slice.files) >= FILES
 

@@ -17,8 +17,10 @@ PAGE_BUFFER = 1 << 20
 def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
     """Reads no more than a page of each column at a time."""
     try:
+        about = pq.ParquetFile(file).metadata
         # Text stays a dictionary until its values were measured: a short page may repeat a long value without end.
-        source = pq.ParquetFile(file, pre_buffer=False, buffer_size=PAGE_BUFFER, read_dictionary=list(COLUMNS))
+        texts = [name for name in about.schema.names if name in COLUMNS]
+        source = pq.ParquetFile(file, metadata=about, pre_buffer=False, buffer_size=PAGE_BUFFER, read_dictionary=texts)
     except (pa.ArrowException, OSError) as failure:
         raise BrokenFile(f"no Parquet file, or truncated: {first_line(failure)}") from None
     schema = source.schema_arrow

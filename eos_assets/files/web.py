@@ -1,6 +1,7 @@
 """An `http:` or `https:` URL in, a function that reads the body out. Only declared hosts, and only at the very
 address that was checked: a name that leads elsewhere a moment later leads nowhere."""
 
+import contextlib
 import http.client
 import socket
 import ssl
@@ -28,28 +29,35 @@ Resolve = Callable[..., list[tuple[Any, ...]]]
 
 
 class PinnedConnection(http.client.HTTPConnection):
-    """A connection to one address, whatever the name says by now; TLS still insists on the name."""
+    """A connection to the first of these addresses that answers, whatever the name says by now; TLS still insists on
+    the name."""
 
-    def __init__(self, host: str, port: int, address: str, context: ssl.SSLContext | None, seconds: float) -> None:
+    def __init__(
+        self, host: str, port: int, addresses: list[str], context: ssl.SSLContext | None, seconds: float
+    ) -> None:
         super().__init__(host, port, timeout=seconds)
         self.default_port = DEFAULT_PORTS["https" if context else "http"]  # else it would stand in the Host header
-        self.address = address
+        self.addresses = addresses
         self.context = context
-        self.raw: socket.socket | None = None
+        self.wire: socket.socket | None = None
 
     def connect(self) -> None:
-        self.raw = self.sock = socket.create_connection((self.address, self.port), self.timeout)
-        if self.context is not None:
-            self.sock = self.context.wrap_socket(self.raw, server_hostname=self.host)
+        for address in self.addresses:
+            try:
+                self.sock = self.wire = socket.create_connection((address, self.port), self.timeout)
+                break
+            except OSError:
+                if address == self.addresses[-1]:
+                    raise
+        if self.context is not None and self.wire is not None:
+            self.sock = self.wire = self.context.wrap_socket(self.wire, server_hostname=self.host)
 
     def end(self) -> None:
-        """Called from another thread when the time is over: whatever waits for the server wakes up. The descriptor of
-        a socket that speaks TLS has moved, so the plain one below it is ended by the base class."""
-        if isinstance(self.sock, socket.socket):
-            try:
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
-            except OSError:
-                return
+        """Called from another thread when the time is over: whatever waits for the server wakes up. It ends the plain
+        socket, below TLS: a farewell to a server that is silent would wait, too."""
+        if self.wire is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(self.wire, socket.SHUT_RDWR)
 
 
 @contextmanager
@@ -62,10 +70,11 @@ def open_web(url: str, access: Access, meter: Meter, resolve: Resolve = socket.g
         try:
             with told(meter):
                 response = asked(connection, url)
-            if response.status not in MOVED:
-                yield body(response, meter)
-                return
-            url = redirected(url, response.headers.get("Location"))
+            with response:
+                if response.status not in MOVED:
+                    yield body(response, meter)
+                    return
+                url = redirected(url, response.headers.get("Location"))
         finally:
             timer.cancel()
             connection.close()
@@ -88,7 +97,7 @@ def connected(url: str, access: Access, meter: Meter, resolve: Resolve) -> Pinne
     for address in addresses:  # all of them: a name that leads inside as well is not to be trusted
         access.check_address(host, address)
     context = ssl.create_default_context() if parts.scheme == "https" else None
-    return PinnedConnection(host, port, addresses[0], context, min(SILENCE_SECONDS, meter.remaining()))
+    return PinnedConnection(host, port, addresses, context, min(SILENCE_SECONDS, meter.remaining()))
 
 
 def asked(connection: PinnedConnection, url: str) -> http.client.HTTPResponse:

@@ -93,7 +93,7 @@ def test_good_files_are_delivered_and_broken_or_hostile_ones_are_dead_letters(
     (root / "row.csv").write_bytes(HEADER + line + line.replace(b"EUR", b"??") + line)
     (root / "latin.csv").write_bytes(HEADER + line + line.replace(b"T0", b"\xfc"))
     (root / "cut.csv.gz").write_bytes(gzip.compress(HEADER + line * 1000)[:-20])
-    (root / "bomb.csv.gz").write_bytes(gzip.compress(HEADER + line * 700_000))
+    (root / "bomb.csv.gz").write_bytes(gzip.compress(HEADER + line * 250_000))
     (root / "notes.txt").write_bytes(line)
     (root / "nothing.csv").write_bytes(HEADER)
     (tmp_path / "outside.csv").write_bytes(HEADER + line)

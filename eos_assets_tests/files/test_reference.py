@@ -42,17 +42,17 @@ def test_a_reference_is_a_url_or_json() -> None:
         (b"file:///a.gz", "unknown format"),
         (b"file:///a b.csv", "holds blanks"),
         (b"http://example.com\\@evil/a.csv", "backslashes"),
-        (b"http://user:secret@example.com/a.csv", "carries credentials"),
+        (b"http://user:hunter2@example.com/a.csv", "carries credentials"),
         (b"http://[::1/a.csv", "no URL"),
         (b"http://example.com:99999/a.csv", "no URL"),
         (b"file:///" + b"a" * 9000 + b".csv", "at most 8192"),
     ],
 )
 def test_what_is_no_reference_is_told(value: bytes | None, told: str) -> None:
-    with pytest.raises(BrokenFile, match="") as wrong:
+    with pytest.raises(BrokenFile) as wrong:
         parse(value)
     assert told in wrong.value.reason
-    assert "secret" not in wrong.value.reason
+    assert "hunter2" not in wrong.value.reason
 
 
 def test_the_format_is_declared_or_told_by_the_name() -> None:
