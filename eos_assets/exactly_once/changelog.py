@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 VERSION = 1
+#: The numbers of the stores.
+STATE, SEEN = 0, 1
 #: Microseconds are kept; what cannot be read is an error, never a null.
 JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "mode": "FAILFAST"}
 #: The state of a business key: the offset of its last record.
-SEEN = "offset bigint"
+SEEN_COLUMNS = "offset bigint"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Store:
 
 def stores(pipeline: Pipeline) -> list[Store]:
     """The state itself, and the business keys that were seen, if the pipeline skips repeats."""
-    kinds = (pipeline.state, SEEN)
+    kinds = (pipeline.state, SEEN_COLUMNS)
     return [Store(number, topic, kinds[number]) for number, topic in enumerate(pipeline.changelogs())]
 
 
@@ -80,12 +82,20 @@ def raw(
     return spark.createDataFrame([], "partition int, offset long, key binary, value binary")
 
 
-def latest(rows: "DataFrame") -> "DataFrame":
-    """The last value of each key, without the removed ones: partition, key, value. Spark sorts and spills."""
+def latest(rows: "DataFrame", *, by_key: bool = False) -> "DataFrame":
+    """The last value of each key, without the removed ones: partition, key, value. Spark sorts and spills.
+
+    Args:
+        rows: partition, offset, key, value.
+        by_key: a key is in one partition only. Then a join with the records by key needs no second exchange.
+    """
     from pyspark.sql import functions as f
 
+    if by_key:
+        last = rows.groupBy("key").agg(f.max(f.struct("offset", "value", "partition")).alias("last"))
+        return last.where("last.value is not null").select("last.partition", "key", "last.value")
     last = rows.groupBy("partition", "key").agg(f.max(f.struct("offset", "value")).alias("last"))
-    return last.where("last.value is not null").select("partition", "key", f.col("last.value").alias("value"))
+    return last.where("last.value is not null").select("partition", "key", "last.value")
 
 
 def decoded(rows: "DataFrame", store: Store) -> "DataFrame":

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.by_key import ByKey
-from eos_assets.exactly_once.changelog import column_types, encoded, stores
+from eos_assets.exactly_once.changelog import SEEN, STATE, column_types, encoded, stores
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.shape import check_shape, digest, travelling
 from eos_assets.kafka.routing import partitions_of
@@ -18,7 +18,6 @@ from eos_assets.kafka.routing import partitions_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-STATE, SEEN = 0, 1
 RECORD = ["key", "value", "headers", "timestamp", "origin"]
 #: What Spark raises for a record, or a changed key, that lies where it does not belong.
 MISPLACED = "EOS_MISPLACED"

@@ -4,7 +4,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.changelog import Store, decoded, latest, raw, stores
+from eos_assets.exactly_once.changelog import STATE, Store, decoded, latest, raw, stores
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.marks import Marks, marks_of
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -52,7 +52,7 @@ class State:
         rows = raw(self.spark, self.connection, store, upto, after)
         if after and self.snapshot:
             rows = rows.unionByName(self.snapshot.rows(store, list(after)))
-        return latest(rows)
+        return latest(rows, by_key=store.number == STATE)
 
     def check(self, tails: Tails) -> None:
         """Refuses a changelog that holds more than the ledger tells of, or less: it would not be the state."""
