@@ -5,16 +5,16 @@ from itertools import pairwise
 import pytest
 
 from eos_assets_tests.served.graphql import CLICKED, Run
-from eos_assets_tests.served.stack import ServedStack
+from eos_assets_tests.served.stack import PATIENCE, ServedStack
 from eos_assets_tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 TOPICS = ["datasink", "datasink-dead-letters", "eos.squares.ledger", "eos.squares.provenance"]
 
 
 def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) -> None:
     dagster = served.dagster
-    wait_for(lambda: dagster.partitions("datasink") == ["0", "1", "2"], 60)
+    wait_for(lambda: dagster.partitions("datasink") == ["0", "1", "2"], PATIENCE)
     before = {run.id for run in dagster.runs("squares_job")}
     count = served.count("datasource")
     clicked = dagster.launch(CLICKED, {"dagster/partition": "1"}, assets=[{"path": [topic]} for topic in TOPICS])
@@ -27,8 +27,8 @@ def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) ->
         by_click = [run for run in dagster.runs(CLICKED) if run.id == clicked]
         return [*by_click, *by_backfill[:1], *by_sensor[-1:]] if by_backfill and by_sensor else []
 
-    wait_for(asked, 120)
-    wait_for(lambda: all(run.ended for run in asked()), 240)
+    wait_for(asked, PATIENCE)
+    wait_for(lambda: all(run.ended for run in asked()), PATIENCE)
     runs = asked()
     assert [run.status for run in runs] == ["SUCCESS"] * 3
     first, second, third = sorted(runs, key=lambda run: run.steps["squares"])
@@ -36,5 +36,5 @@ def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) ->
     assert third.asked < (second.ended or 0)
     for earlier, later in pairwise((first, second, third)):
         assert earlier.steps["squares"][1] <= later.steps["squares"][0], "two runs wrote at the same time"
-    wait_for(lambda: served.count("datasink") == count + 3000, 120)
+    wait_for(lambda: served.count("datasink") == count + 3000, PATIENCE)
     assert served.report("verify", "squares", "--full")["holds"]
