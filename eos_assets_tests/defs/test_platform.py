@@ -11,7 +11,7 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.defs import sensors, tries
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
-from eos_assets.defs.partitions import range_tags
+from eos_assets.defs.partitions import add_missing, range_tags
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets_tests.defs.conftest import Platform, evaluations
 from eos_assets_tests.exactly_once.lab import MakeLab
@@ -59,6 +59,24 @@ def test_a_single_partition_is_brought_over_alone(platform: Platform) -> None:
     platform.lab.fill(300)
     assert platform.materialize(1, 1).success
     assert {entry.partition() for entry in platform.lab.read(platform.pipeline.names().ledger)} == {1}
+
+
+def test_one_topic_or_one_check_can_be_chosen_and_what_is_written_with_it_is_told(platform: Platform) -> None:
+    lab, sink = platform.lab, dg.AssetKey(platform.lab.sink)
+    lab.fill(30)
+    add_missing(platform.instance, lab.source, lab.connection)
+    everything = platform.defs.resolve_implicit_global_asset_job_def()
+    topic = everything.get_subset(asset_selection={sink}, asset_check_selection=set())
+    result = topic.execute_in_process(instance=platform.instance, tags=range_tags(0, 2))
+    written = {(e.asset_key, e.partition) for e in result.get_asset_materialization_events()}
+    names = lab.pipeline.names()
+    topics = [lab.sink, names.dead_letters, names.ledger, names.provenance]
+    assert written == {(dg.AssetKey(topic), str(p)) for topic in topics for p in range(3)}
+    check = everything.get_subset(
+        asset_selection=set(), asset_check_selection={dg.AssetCheckKey(sink, "no_duplicates")}
+    )
+    found = evaluations(check.execute_in_process(instance=platform.instance))
+    assert {name: evaluation.passed for name, evaluation in found.items()} == {"no_duplicates": True}
 
 
 def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(platform: Platform) -> None:

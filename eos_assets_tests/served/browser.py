@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 #: None where no browser is installed. Playwright never fetches one.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -32,6 +32,7 @@ def open_page(address: str, height: int = 900) -> Iterator[Page]:
             reduced_motion="reduce",
         )
         context.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         try:
             yield context.new_page()
         finally:

@@ -19,6 +19,9 @@ from eos_assets_tests.cli.free_ports import free_ports
 from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.served.pipelines import SERVICE
 
+#: Seconds for what takes some on an idle machine: three servers, a browser and a run share two cores.
+PATIENCE = 300
+
 
 @dataclass(frozen=True)
 class ServedStack:

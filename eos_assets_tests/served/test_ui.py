@@ -8,11 +8,11 @@ from playwright.sync_api import Page, expect
 from eos_assets_tests.served import ui
 from eos_assets_tests.served.browser import CHROMIUM, open_page
 from eos_assets_tests.served.graphql import CLICKED
-from eos_assets_tests.served.stack import ServedStack
+from eos_assets_tests.served.stack import PATIENCE, ServedStack
 from eos_assets_tests.waiting import wait_for
 
 pytestmark = [
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed: neither chromium nor google-chrome"),
 ]
 ASSETS = [
@@ -34,13 +34,14 @@ def page(served: ServedStack) -> Iterator[Page]:
         yield page
 
 
-def test_the_graph_shows_the_pipeline(page: Page) -> None:
-    ui.open_group(page, "squares", ASSETS)
-    expect(page.get_by_text("Kafka").first).to_be_visible()
+def test_the_graph_shows_the_pipeline(served: ServedStack) -> None:
+    with open_page(served.address, height=1400) as page:  # names of small nodes are cut
+        ui.open_group(page, "squares", ASSETS)
+        expect(page.get_by_text("Kafka").first).to_be_visible()
 
 
 def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack) -> None:
-    wait_for(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"], 60)
+    wait_for(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"], PATIENCE)
     before = {run.id for run in served.dagster.runs()}
     ui.materialize_partition(page, "datasink", "1")
 
@@ -48,7 +49,7 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
         runs = [run for run in served.dagster.runs(CLICKED) if run.id not in before]
         return runs[0].id if runs and runs[0].ended else None
 
-    run = wait_for(clicked, 150) or ""
+    run = wait_for(clicked, PATIENCE) or ""
     assert served.dagster.status(run) == "SUCCESS"
     asked_again = [run for run in served.dagster.runs("squares_checks") if "dagster/sensor_name" in run.tags]
     assert asked_again == [], "checks that a run is about to evaluate have not failed"
@@ -59,11 +60,11 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
 
 def test_a_failed_check_is_red_and_names_its_counter_example(page: Page, served: ServedStack) -> None:
     """The record that nobody sent goes to the sink of the last pipeline, so that nothing else is spoilt."""
-    wait_for(lambda: served.dagster.finished("doubles_job"), 150)
+    wait_for(lambda: served.dagster.finished("doubles_job"), PATIENCE)
     served.produce("doubled", [b"4711"])
     ui.open_check(page, "doubled", "none_invented")
     page.get_by_role("button", name="Execute all").click()
-    expect(page.get_by_text("topic=doubled, sink_partition=0")).to_be_visible(timeout=150_000)
+    expect(page.get_by_text("topic=doubled, sink_partition=0")).to_be_visible(timeout=PATIENCE * 1000)
     expect(page.get_by_text("1 records without an origin")).to_be_visible()
     red, green, blue = ui.colour(page.get_by_text("Failed", exact=True).last)
     assert red > max(green, blue)

@@ -37,7 +37,7 @@ def node(page: Page, asset: str) -> Locator:
 def in_sight(page: Page, there: Locator) -> bool:
     """With room for the rest of the node below its name."""
     box, window = there.bounding_box() if there.count() else None, page.viewport_size
-    return box is not None and window is not None and 170 < box["y"] < window["height"] - 130
+    return box is not None and window is not None and 160 < box["y"] < window["height"] - 110
 
 
 def settle(page: Page) -> None:
