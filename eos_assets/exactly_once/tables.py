@@ -87,7 +87,7 @@ class Tables:
         """Every visible source record, and every map row, side by side in the source's order."""
         columns = ["source_partition", "source_offset", "tag", "sequence", "start", "sink_offset"]
         frames = [self.source_records(), self.maps()]
-        if self.pipeline.drops:
+        if self.pipeline.drops and self.repeatable:
             frames.append(self.origins_again())
         rows = unioned([select(frame, columns) for frame in frames])
         return rows.repartition("source_partition").sortWithinPartitions(*columns[:4])

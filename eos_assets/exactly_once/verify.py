@@ -204,7 +204,7 @@ class Verifier:
             self.tables.along_the_sinks(self.isolation).mapInArrow(sink_task(case), TOLD_SCHEMA),
             self.tables.along_the_source().mapInArrow(source_task(case), TOLD_SCHEMA),
         ]
-        if self.pipeline.deterministic:
+        if self.pipeline.deterministic and self.tables.repeatable:
             frames.append(self.tables.again())
         if self.tables.retained:
             frames.append(self.tables.repeated_keys())
