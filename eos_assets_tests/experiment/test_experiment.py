@@ -45,7 +45,7 @@ def test_under_the_same_failures_the_first_loses_the_second_doubles_and_the_thir
     quick: Experiment,
 ) -> None:
     assert problems(quick.results) == []
-    assert len(quick.results) == 27
+    assert len(quick.results) == 18
     for result in quick.results:
         account, cell = result.account, result.cell
         if cell.mode is Mode.EXACTLY_ONCE:
