@@ -26,6 +26,9 @@ from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.experiment.samples import typical_experiment
 
+#: The fixture counts for the first test that asks for it, and a loaded machine is no bug.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession, connection: Connection) -> Iterator[Experiment]:
