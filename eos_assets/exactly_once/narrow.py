@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import threading
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE = "Scan KafkaRelation"
+#: Standard output belongs to the whole process: two runs at once must not read each other's plans.
+EXPLAINING = threading.Lock()
 
 #: Nodes through which one Spark partition stays one Kafka partition, in order. Anything else, known or not, does not.
 NARROW = {
@@ -53,7 +56,7 @@ def nodes_above_source(explained: str) -> list[list[str]]:
 def physical_plan(df: "DataFrame") -> str:
     """The explain text: the one view of the plan that classic and Connect sessions share."""
     text = io.StringIO()
-    with contextlib.redirect_stdout(text):
+    with EXPLAINING, contextlib.redirect_stdout(text):
         df.explain()
     return text.getvalue()
 

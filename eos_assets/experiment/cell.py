@@ -1,7 +1,9 @@
 """One delivery mode, kind and probability of failure in; filled, run to the end, counted, and a result out."""
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
+from eos_assets.exactly_once.run import BATCH_BYTES, RunOptions, RunReport, run_pipeline
 from eos_assets.experiment.account import Account, account
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
 #: Transactions of each partition, about: a failure strikes one of them, not the whole partition. Slices are a tenth
 #: longer than that, because partitions are not all alike.
-SLICES = 3
-#: What cannot end needs no patience: Spark jobs of a cell in which every transaction fails before its commit.
-HOPELESS_JOBS = 2
+SLICES = 2
+#: What cannot end needs no patience: Spark jobs of a partition whose every transaction fails before its commit.
+HOPELESS_JOBS = 1
+#: Partitions that run at the same time.
+TOGETHER = 4
 FENCE_SECONDS = 30.0
 
 
@@ -90,12 +94,9 @@ class Bench:
                 failures=failures,
                 max_attempts=HOPELESS_JOBS if cell.hopeless else self.max_attempts,
             )
-            # One partition after the other: a job that gives up ends the tasks beside it at any moment, and how often
-            # those were tried would be left to chance. So a seed always gives the same counts.
-            reports = [
-                run_pipeline(pipeline, self.spark, self.connection, replace(options, partitions=[p]))
-                for p in range(self.partitions)
-            ]
+            begun = time.monotonic()
+            reports = self.run(pipeline, options)
+            seconds = time.monotonic() - begun
             names = pipeline.names(cell.mode)
             sink = names.sink(pipeline.sinks[0].name)
             counted = account(self.connection, pipeline.source.name, sink, names.group, self.records)
@@ -108,9 +109,23 @@ class Bench:
             complete=complete,
             jobs=sum(report.attempts for report in reports),
             retries=sum(retries(report, tries_of_a_task(self.spark)) for report in reports),
-            seconds=sum(report.seconds for report in reports),
+            seconds=seconds,
             failures_due=any(failures.strikes(p, 0, 1, 0) for p in range(self.partitions)),
         )
+
+    def run(self, pipeline: Pipeline, options: RunOptions) -> list[RunReport]:
+        """Each partition is a run of its own. In a common one a job that gives up would end the tasks beside it at any
+        moment, and how often those were tried would be left to chance; so a seed always gives the same counts."""
+        before = self.spark.conf.get(BATCH_BYTES)
+
+        def one(partition: int) -> RunReport:
+            return run_pipeline(pipeline, self.spark, self.connection, replace(options, partitions=[partition]))
+
+        try:
+            with ThreadPoolExecutor(min(self.partitions, TOGETHER)) as pool:
+                return list(pool.map(one, range(self.partitions)))
+        finally:
+            self.spark.conf.set(BATCH_BYTES, before)  # type: ignore[arg-type]  # each run sets it for its jobs
 
     def pipeline(self, number: int) -> Pipeline:
         """The squares on topics that nobody else has, in small slices."""

@@ -14,12 +14,12 @@ STYLE = """
 --bad:#b3261e}
 @media(prefers-color-scheme:dark){:root{--ink:#e8ecf2;--quiet:#a3adbb;--line:#333d4a;--ground:#0e1217;
 --good:#3ddbaa;--bad:#ff8a80}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--ground);max-width:1080px;
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--ground);max-width:1180px;
 margin:2rem auto;padding:0 1rem}
 h1{font-size:1.7rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}
 svg{width:100%;height:auto;display:block;margin:1.2rem 0}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{padding:.28rem .5rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+th,td{padding:.28rem .45rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th{color:var(--quiet);font-weight:600;text-align:right}td:first-child,th:first-child{text-align:left}
 .good{color:var(--good)}.bad{color:var(--bad)}.quiet{color:var(--quiet)}
 """

@@ -26,6 +26,9 @@ from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.experiment.samples import typical_experiment
 
+#: The fixture counts for the first test that asks for it, and a loaded machine is no bug.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def quick(spark: SparkSession, connection: Connection) -> Iterator[Experiment]:
@@ -45,7 +48,7 @@ def test_under_the_same_failures_the_first_loses_the_second_doubles_and_the_thir
     quick: Experiment,
 ) -> None:
     assert problems(quick.results) == []
-    assert len(quick.results) == 27
+    assert len(quick.results) == 18
     for result in quick.results:
         account, cell = result.account, result.cell
         if cell.mode is Mode.EXACTLY_ONCE:
