@@ -112,14 +112,14 @@ print(rows, peak() - before)
 
 
 def test_memory_stays_flat(access: Access) -> None:
-    """Five files of 120 MB each when unpacked: one that is collected anywhere would be far above the bound."""
+    """Four files of 100 MB each when unpacked: one that is collected anywhere would be above the bound."""
     assert access.root is not None
-    rows = [{**found, "text": random.Random(n).randbytes(6000).hex()} for n, found in enumerate(transactions(10_000))]
+    rows = [{**found, "text": random.Random(n).randbytes(6000).hex()} for n, found in enumerate(transactions(8_000))]
     urls = [generate(access.root / "small.csv", rows[:10]).as_uri()]
-    for name in ("csv", "csv.gz", "jsonl.zst", "json", "parquet"):
+    for name in ("csv.gz", "jsonl", "json.zst", "parquet"):
         urls.append(generate(access.root / f"large.{name}", rows).as_uri())
     run = subprocess.run([sys.executable, "-c", MEMORY, str(access.root), *urls], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     count, megabytes = run.stdout.split()
-    assert int(count) == 50_000
-    assert float(megabytes) < 100
+    assert int(count) == 32_000
+    assert float(megabytes) < 80
