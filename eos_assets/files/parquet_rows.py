@@ -1,6 +1,6 @@
 """A Parquet file on disk in, rows out, page by page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import pyarrow as pa
@@ -18,44 +18,46 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
     """Reads no more than a page of each column at a time."""
     try:
         about = pq.ParquetFile(file).metadata
-        # Text stays a dictionary until its values were measured: a short page may repeat a long value without end.
-        texts = [name for name in about.schema.names if name in COLUMNS]
-        source = pq.ParquetFile(file, metadata=about, pre_buffer=False, buffer_size=PAGE_BUFFER, read_dictionary=texts)
+        source, dictionaries = opened(file, about), opened(file, about, COLUMNS)
     except (pa.ArrowException, OSError) as failure:
         raise BrokenFile(f"no Parquet file, or truncated: {first_line(failure)}") from None
-    schema = source.schema_arrow
-    check_columns(schema)
-    unpacked = sum(source.metadata.row_group(n).total_byte_size for n in range(source.metadata.num_row_groups))
-    meter.judge(unpacked, size)
+    check_columns(source.schema_arrow)
+    columns = [name for name in COLUMNS if name in source.schema_arrow.names]
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    meter.judge(sum(group.total_byte_size for group in groups), size)
     row = 1
-    average = unpacked // max(1, source.metadata.num_rows) + 1
-    size_of_batch = max(1, min(BATCH, BATCH_BYTES // average))
-    batches = source.iter_batches(size_of_batch, columns=[c for c in COLUMNS if c in schema.names], use_threads=False)
-    while True:
+    for number, group in enumerate(groups):
         try:
-            batch = next(batches, None)
+            longest = longest_of(dictionaries, number, columns, row, meter.limits.max_row_bytes)
+            average = group.total_byte_size // max(1, group.num_rows)
+            step = max(1, min(BATCH, BATCH_BYTES // max(1, average, longest)))
+            for batch in source.iter_batches(step, row_groups=[number], columns=columns, use_threads=False):
+                meter.remaining()
+                rows = Rows({}, row)
+                rows.columns.update({name: column(batch, name, rows, meter) for name in COLUMNS})
+                yield rows
+                row += batch.num_rows
         except (pa.ArrowException, OSError) as failure:
             raise BrokenFile(f"the Parquet file is damaged behind row {row - 1}: {first_line(failure)}") from None
-        if batch is None:
-            return
-        meter.remaining()
-        step = max(1, BATCH_BYTES // longest(batch, row, meter.limits.max_row_bytes))
-        for low in range(0, batch.num_rows, step):
-            part, rows = batch.slice(low, step), Rows({}, row + low)
-            rows.columns.update({name: column(part, name, rows) for name in COLUMNS})
-            yield rows
-        row += batch.num_rows
 
 
-def longest(batch: pa.RecordBatch, row: int, limit: int) -> int:
-    """The size that a row of this batch has at most, before any value is repeated in memory."""
-    total = 1
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_dictionary(values.type):
-            size = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
-            if size > limit:
-                raise BadRow(row, f"{name} here or in the rows below is longer than {limit} bytes")
-            total += size
+def opened(file: IO[bytes], about: Any, dictionaries: Iterable[str] = ()) -> pq.ParquetFile:
+    names = [name for name in about.schema.names if name in dictionaries]
+    return pq.ParquetFile(file, metadata=about, pre_buffer=False, buffer_size=PAGE_BUFFER, read_dictionary=names)
+
+
+def longest_of(source: pq.ParquetFile, group: int, columns: list[str], row: int, limit: int) -> int:
+    """How long a row may become by values that stand in the file once and in many rows: a short page can repeat a long
+    value without end. One row is enough to see all that is repeated."""
+    total = 0
+    for batch in source.iter_batches(1, row_groups=[group], columns=columns, use_threads=False):
+        for name, values in zip(batch.schema.names, batch.columns, strict=True):
+            if pa.types.is_dictionary(values.type):
+                length = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+                if length > limit:
+                    raise BadRow(row, f"{name} here or in the rows below is longer than {limit} bytes")
+                total += length
+        break
     return total
 
 
@@ -80,15 +82,17 @@ def readable(name: str, kind: pa.DataType) -> bool:
     return bool(t.is_integer(kind) or (name == "amount" and t.is_decimal(kind)))
 
 
-def column(batch: pa.RecordBatch, name: str, rows: Rows) -> pa.StringArray:
+def column(batch: pa.RecordBatch, name: str, rows: Rows, meter: Meter) -> pa.StringArray:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, pa.string())
     values = batch[name]
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     if pa.types.is_timestamp(values.type) or pa.types.is_date32(values.type):
         return instants(values, rows)
-    return values.cast(pa.string())
+    text = values.cast(pa.string())
+    too_long = pc.greater(pc.binary_length(text), meter.limits.max_row_bytes)
+    if pc.any(too_long).as_py():
+        raise rows.bad(pc.index(too_long, True).as_py(), f"{name} is longer than {meter.limits.max_row_bytes} bytes")
+    return text
 
 
 def instants(values: Any, rows: Rows) -> pa.StringArray:
