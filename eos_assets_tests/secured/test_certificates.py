@@ -24,8 +24,12 @@ def pem(kind: str, *contents: bytes) -> str:
 
 def exported(spark: SparkSession, store: Path, password: str) -> tuple[str, str]:
     """Certificate chain and key of a key store, as text. keytool gives no key away; Java itself does."""
-    java = spark._jvm.java  # type: ignore[union-attr]
-    opened, secret = java.security.KeyStore.getInstance("PKCS12"), java.lang.String(password).toCharArray()
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    java, secret = gateway.jvm.java, gateway.new_array(gateway.jvm.char, len(password))
+    for index, character in enumerate(password):
+        secret[index] = character
+    opened = java.security.KeyStore.getInstance("PKCS12")
     opened.load(java.io.FileInputStream(str(store)), secret)
     chain = [bytes(certificate.getEncoded()) for certificate in opened.getCertificateChain(ALIAS)]
     return pem("CERTIFICATE", *chain), pem("PRIVATE KEY", bytes(opened.getKey(ALIAS, secret).getEncoded()))
