@@ -114,7 +114,7 @@ def test_the_command_tells_each_cell_and_writes_the_report(connection: Connectio
         ("at_least_once", 0, 0, "complete"),
         ("exactly_once", 0, 0, "complete"),
     ]
-    assert all(cell["retries"] >= 3 for cell in told["cells"])
+    assert all(cell["retries"] >= 2 for cell in told["cells"]), "one behind each commit"
     assert told["cells"][0]["relative_time"] == 1.0
     assert page.read_text().startswith("<!doctype html>")
 
