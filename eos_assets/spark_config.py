@@ -53,6 +53,8 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
     }
     config["spark.driver.memory"] = "2g"
     config["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={LOG4J}"
+    if master.startswith("local"):  # workers elsewhere get this package only with their tasks
+        config["spark.python.daemon.module"] = "eos_assets.worker_daemon"
     if master.startswith("local") or f"//{LOOPBACK}:" in master:
         config |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
     return config
