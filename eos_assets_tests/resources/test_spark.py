@@ -1,6 +1,7 @@
 """One setting chooses where Spark runs; in-process it retries a task that dies."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from eos_assets.errors import EosError
 from eos_assets.resources.spark import spark_address
 from eos_assets.settings import Settings
+from eos_assets.worker_daemon import ARCHIVE
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,15 @@ def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Pa
 
     assert spark.range(0, 10, numPartitions=1).mapInArrow(die_once, "id long").count() == 10
     assert seen.exists()
+
+
+def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:
+    """Spark's own zips and jars on a worker's path would be read again before every task."""
+
+    def path(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"entry": sys.path})
+
+    entries = [row.entry for row in spark.range(1).mapInArrow(path, "entry string").collect()]
+    assert entries
+    assert [entry for entry in entries if ARCHIVE.match(entry)] == []
