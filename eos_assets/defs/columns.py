@@ -44,6 +44,7 @@ DESCRIPTIONS = {
     "headers": "The record's headers.",
     "key": "The record's key; it decides the partition.",
     "last_stable": "Behind this offset nothing is decided yet.",
+    "ledger_id": "The id of the ledger topic in which the entry stands; a new ledger has a new one.",
     "ledger_offset": "Where the entry stands in the ledger topic.",
     "log_start": "The first offset that is still there.",
     "next": "The first source offset behind the transaction.",
@@ -70,6 +71,7 @@ DESCRIPTIONS = {
 ORIGINS: dict[str, dict[str, list[tuple[str, list[str]]]]] = {
     "audit_transactions": {
         "ledger_offset": [("ledger", ["offset"])],
+        "ledger_id": [("ledger", ["offset"])],
         "began_at": [("ledger", ["began_ms"])],
         "ended_at": [("ledger", ["ended_ms"])],
     },
