@@ -94,9 +94,8 @@ class Graphql:
         query = """query($s: InstigationSelector!) {instigationStateOrError(instigationSelector: $s) {
             ... on InstigationState {ticks(limit: 20) {status skipReason runIds error {message}}}
         }}"""
-        found: list[dict[str, Any]] = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"][
-            "ticks"
-        ]
+        state = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"]
+        found: list[dict[str, Any]] = state.get("ticks", [])
         return found
 
     def partitions(self, *key: str) -> list[str]:
