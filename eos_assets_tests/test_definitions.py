@@ -15,7 +15,7 @@ ROOT = project_root(Path(__file__).parent)
 
 def test_the_definitions_load_without_java_and_without_a_broker(tmp_path: Path) -> None:
     program = (
-        "from eos_assets.definitions import defs; "
+        "import dagster as dg; from eos_assets.definitions import defs; dg.Definitions.validate_loadable(defs); "
         "print(*sorted(key.to_user_string() for key in defs.resolve_all_asset_keys()))"
     )
     env = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": "", "EOS_HOME": str(tmp_path / "home")}

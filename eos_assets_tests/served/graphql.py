@@ -62,8 +62,9 @@ class Graphql:
 
     def finished(self, job: str) -> str | None:
         """The id of a run of a job that has come to its end."""
-        ended = [run.id for run in self.runs(job) if run.status in ENDED]
-        return ended[0] if ended else None
+        query = "query($f: RunsFilter!) {runsOrError(filter: $f) {... on Runs {results {runId}}}}"
+        ended = self.ask(query, f={"pipelineName": job, "statuses": ENDED})["runsOrError"]["results"]
+        return str(ended[0]["runId"]) if ended else None
 
     def status(self, run_id: str) -> str:
         query = "query($id: ID!) {runOrError(runId: $id) {... on Run {status}}}"
@@ -93,9 +94,8 @@ class Graphql:
         query = """query($s: InstigationSelector!) {instigationStateOrError(instigationSelector: $s) {
             ... on InstigationState {ticks(limit: 20) {status skipReason runIds error {message}}}
         }}"""
-        found: list[dict[str, Any]] = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"][
-            "ticks"
-        ]
+        state = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"]
+        found: list[dict[str, Any]] = state.get("ticks", [])
         return found
 
     def partitions(self, *key: str) -> list[str]:

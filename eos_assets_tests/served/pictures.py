@@ -7,9 +7,8 @@ from pathlib import Path
 from eos_assets.settings import project_root
 from eos_assets_tests.served import ui
 from eos_assets_tests.served.browser import open_page
-from eos_assets_tests.served.stack import ServedStack, start
+from eos_assets_tests.served.stack import ServedStack, eventually, start
 from eos_assets_tests.served.test_ui import ASSETS
-from eos_assets_tests.waiting import wait_for
 
 FOLDER = project_root(Path(__file__).parent) / "docs" / "pictures"
 #: Several fills, so that there is something to see over time.
@@ -23,7 +22,7 @@ def main() -> None:
         served = start(Path(folder), cleanup, entry_point=None)
         for done, count in enumerate(FILLS, start=1):
             served.eos("fill", "datasource", "--count", str(count))
-            wait_for(lambda wanted=done: brought_over(served) == wanted, 300)  # type: ignore[misc]
+            eventually(lambda wanted=done: brought_over(served) == wanted)  # type: ignore[misc]
         FOLDER.mkdir(exist_ok=True)
         with open_page(served.address, GRAPH_HEIGHT) as page:
             ui.open_group(page, "squares", ASSETS)

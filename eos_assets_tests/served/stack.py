@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Producer
 
@@ -18,9 +18,16 @@ from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
 from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.served.pipelines import SERVICE
+from eos_assets_tests.waiting import wait_for
 
-#: Seconds for what takes some on an idle machine: three servers, a browser and a run share two cores.
+#: Seconds for what takes some on an idle machine: servers, a browser and runs share two cores.
 PATIENCE = 300
+Found = TypeVar("Found")
+
+
+def eventually(condition: Callable[[], Found]) -> Found:
+    """Asks once a second: each question costs the webserver a good part of a core."""
+    return wait_for(condition, PATIENCE, pause=1.0)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ import pytest
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
 from eos_assets.defs.partitions import range_tags
 from eos_assets_tests.served.conftest import FILLED
-from eos_assets_tests.served.stack import PATIENCE, ServedStack
-from eos_assets_tests.waiting import wait_for
+from eos_assets_tests.served.stack import ServedStack, eventually
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -24,23 +23,23 @@ def test_dagster_joins_what_already_runs(served: ServedStack) -> None:
 
 
 def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served: ServedStack) -> None:
-    run = wait_for(lambda: served.dagster.finished("squares_job"), PATIENCE) or ""
+    run = eventually(lambda: served.dagster.finished("squares_job")) or ""
     assert served.dagster.status(run) == "SUCCESS"
     checks = served.dagster.check_evaluations(run)
     assert set(checks) == {*FACTS, AUDIT_FACT}
     assert all(checks.values())
-    behind = wait_for(lambda: served.dagster.finished("doubles_job"), PATIENCE) or ""
+    behind = eventually(lambda: served.dagster.finished("doubles_job")) or ""
     assert served.dagster.status(behind) == "SUCCESS", "one pipeline's sink is the next one's source"
-    wait_for(lambda: served.count("doubled") == FILLED, PATIENCE)
+    eventually(lambda: served.count("doubled") == FILLED)
 
 
 def test_a_range_and_the_checks_alone_are_launched(served: ServedStack) -> None:
     launched = served.dagster.launch("squares_job", range_tags(0, 1))
     alone = served.dagster.launch("squares_checks", {})
-    assert wait_for(lambda: served.dagster.ended(launched), PATIENCE) == "SUCCESS"
+    assert eventually(lambda: served.dagster.ended(launched)) == "SUCCESS"
     materialized = [e for e in served.dagster.events(launched) if e["__typename"] == "MaterializationEvent"]
     assert {e["partition"] for e in materialized if e["assetKey"]["path"] == ["datasink"]} == {"0", "1"}
-    assert wait_for(lambda: served.dagster.ended(alone), PATIENCE) == "SUCCESS"
+    assert eventually(lambda: served.dagster.ended(alone)) == "SUCCESS"
     assert all(served.dagster.check_evaluations(alone).values())
     assert all(row["passed"] for row in served.report("checks", "squares", "--full"))
     assert str(FILLED) in served.eos("audit", "squares")

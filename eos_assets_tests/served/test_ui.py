@@ -8,8 +8,7 @@ from playwright.sync_api import Page, expect
 from eos_assets_tests.served import ui
 from eos_assets_tests.served.browser import CHROMIUM, open_page
 from eos_assets_tests.served.graphql import CLICKED
-from eos_assets_tests.served.stack import PATIENCE, ServedStack
-from eos_assets_tests.waiting import wait_for
+from eos_assets_tests.served.stack import PATIENCE, ServedStack, eventually
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -41,7 +40,7 @@ def test_the_graph_shows_the_pipeline(served: ServedStack) -> None:
 
 
 def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack) -> None:
-    wait_for(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"], PATIENCE)
+    eventually(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"])
     before = {run.id for run in served.dagster.runs()}
     ui.materialize_partition(page, "datasink", "1")
 
@@ -49,7 +48,7 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
         runs = [run for run in served.dagster.runs(CLICKED) if run.id not in before]
         return runs[0].id if runs and runs[0].ended else None
 
-    run = wait_for(clicked, PATIENCE) or ""
+    run = eventually(clicked) or ""
     assert served.dagster.status(run) == "SUCCESS"
     asked_again = [run for run in served.dagster.runs("squares_checks") if "dagster/sensor_name" in run.tags]
     assert asked_again == [], "checks that a run is about to evaluate have not failed"
@@ -60,7 +59,7 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
 
 def test_a_failed_check_is_red_and_names_its_counter_example(page: Page, served: ServedStack) -> None:
     """The record that nobody sent goes to the sink of the last pipeline, so that nothing else is spoilt."""
-    wait_for(lambda: served.dagster.finished("doubles_job"), PATIENCE)
+    eventually(lambda: served.dagster.finished("doubles_job"))
     served.produce("doubled", [b"4711"])
     ui.open_check(page, "doubled", "none_invented")
     page.get_by_role("button", name="Execute all").click()
