@@ -83,7 +83,7 @@ def metadata(result: Experiment) -> dict[str, Any]:
 
 def experiment_definitions() -> dg.Definitions:
     job = dg.define_asset_job(
-        "experiment",
+        "experiment_job",
         selection=dg.AssetSelection.assets(experiment),
         description="Compares the three deliveries under the same failures; fails if the comparison does not hold.",
         executor_def=EXECUTOR,

@@ -148,7 +148,7 @@ def test_the_dagster_job_shows_table_and_picture(connection: Connection, spark: 
     definitions = dg.Definitions.merge(experiment_definitions(), dg.Definitions(resources=resources))
     small = {"probabilities": [0.5], "kinds": ["before_commit"], "records": 60, "partitions": 1, "seed": 14}
     with dg.DagsterInstance.ephemeral() as instance:
-        result = definitions.resolve_job_def("experiment").execute_in_process(
+        result = definitions.resolve_job_def("experiment_job").execute_in_process(
             instance=instance, run_config={"ops": {"experiment": {"config": small}}}
         )
     (event,) = result.get_asset_materialization_events()
@@ -167,7 +167,7 @@ def test_the_dagster_job_fails_with_the_reason_if_nothing_can_be_compared(connec
     }
     definitions = dg.Definitions.merge(experiment_definitions(), dg.Definitions(resources=resources))
     with dg.DagsterInstance.ephemeral() as instance:
-        result = definitions.resolve_job_def("experiment").execute_in_process(
+        result = definitions.resolve_job_def("experiment_job").execute_in_process(
             instance=instance,
             run_config={"ops": {"experiment": {"config": {"modes": ["sometimes"]}}}},
             raise_on_error=False,
