@@ -20,6 +20,7 @@ from eos_assets.files.match import look
 from eos_assets.kafka.connection import Connection
 from eos_assets.pipelines.file_transactions import file_transactions
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
@@ -191,10 +192,12 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
 
 def asset_checks(lab: Lab, name: str) -> list[dg.AssetCheckEvaluation]:
     """A run of one check of the sink alone, through Dagster."""
-    kafka = KafkaResource(bootstrap_servers=lab.connection.bootstrap_servers)
-    defs = dg.Definitions.merge(
-        pipeline_definitions([lab.pipeline]), dg.Definitions(resources={"kafka": kafka, "spark": None, "lake": None})
-    )
+    resources = {
+        "kafka": KafkaResource(bootstrap_servers=lab.connection.bootstrap_servers),
+        "spark": SparkResource(address="in-process"),
+        "lake": None,
+    }
+    defs = dg.Definitions.merge(pipeline_definitions([lab.pipeline]), dg.Definitions(resources=resources))
     chosen = dg.AssetCheckKey(dg.AssetKey(lab.sink), name)
     job = defs.resolve_implicit_global_asset_job_def()
     with dg.DagsterInstance.ephemeral() as instance:
