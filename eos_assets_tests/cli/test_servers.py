@@ -103,9 +103,15 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     assert not (home / "kafka").exists()
 
 
+def heed_interrupts() -> None:
+    """A suite that runs in the background ignores interrupts, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_leaves_no_orphan(home: Path, ports: tuple[int, int], name: signal.Signals) -> None:
-    with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen([*EOS, "up"], stderr=quiet, stdout=quiet, preexec_fn=heed_interrupts) as child:
         wait_for(lambda: len(left_behind()) > 0)
         child.send_signal(name)
         assert child.wait(60) != 0
