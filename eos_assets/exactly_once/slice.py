@@ -24,8 +24,6 @@ CHUNK_ROWS = 10_000
 CHUNK_BYTES = 4 << 20
 #: Records produced one by one between two looks at the delivery reports.
 POLL_ROWS = 500
-#: How often a slow flush looks whether its transaction is broken.
-LOOK_SECONDS = 2.0
 
 
 @dataclass
@@ -258,13 +256,8 @@ class Slice:
     def flush(self) -> None:
         """Waits for every delivery report; what is not acknowledged in time ends the attempt."""
         patience = self.job.transaction_timeout_ms / 1000
-        deadline = time.monotonic() + patience
-        while missing := self.producer.flush(min(LOOK_SECONDS, patience)):
-            broken = self.producer.transaction_error()
-            if broken is not None and denial(broken):
-                raise self.meaning(broken, f"{missing} records were not taken")
-            if time.monotonic() > deadline:
-                raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
+        if missing := self.producer.flush(patience):
+            raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
         for (topic, partition), error in self.producer.failed.items():
             what = f"a record was not delivered to {topic}/{partition}"
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:

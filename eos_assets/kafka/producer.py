@@ -174,16 +174,6 @@ class Producer:
         code = library.fatal_error(self._handle, problem, ERROR_SIZE)
         return KafkaError(code, problem.value.decode(errors="replace")) if code else None
 
-    def transaction_error(self) -> KafkaError | None:
-        """Why the open transaction can only be aborted, if so. librdkafka tells by no event, and records of a broken
-        transaction wait in silence; but whoever begins another one is told. In a healthy one that changes nothing."""
-        try:
-            library.check(library.begin_transaction(self._handle))
-        except KafkaException as failure:
-            error: KafkaError = failure.args[0]
-            return error if error.txn_requires_abort() else None
-        return None
-
     def flush(self, seconds: float) -> int:
         """Waits for all reports; returns how many are still missing in the end."""
         deadline = time.monotonic() + seconds
