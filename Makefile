@@ -25,9 +25,9 @@ test: install  ## run the tests on a real Kafka and a real Spark
 	@$(BIN)/eos jars
 	@$(BIN)/pytest
 
-platforms: install  ## run the tests of whole platforms: the UI in a browser, a Spark cluster, the compose file
+platforms: install  ## test whole platforms: the UI in a browser, secured brokers, a Spark cluster, the compose file
 	@$(BIN)/eos jars
-	@$(BIN)/pytest eos_assets_tests/served eos_assets_tests/cluster eos_assets_tests/docker
+	@$(BIN)/pytest eos_assets_tests/served eos_assets_tests/secured eos_assets_tests/cluster eos_assets_tests/docker
 
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks
