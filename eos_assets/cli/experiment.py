@@ -43,7 +43,7 @@ class Several(click.ParamType[tuple[object, ...]]):
 @click.option("--partitions", type=click.IntRange(1), help=f"Of each source. Default: {Matrix.partitions}.")
 @click.option("--seed", type=int, default=SEED, show_default=True, help="Which transactions fail: the same, the same.")
 @click.option("--max-attempts", type=click.IntRange(1), help=f"Jobs a partition. Default: {Matrix.max_attempts}.")
-@click.option("--quick", is_flag=True, help="Fewer probabilities, records and partitions: under a minute.")
+@click.option("--quick", is_flag=True, help="Fewer probabilities, records and partitions.")
 @click.option(
     "--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the report with its plots."
 )

@@ -65,7 +65,7 @@ class Matrix:
                     yield Cell(mode, kind, probability)
 
 
-#: The same comparison in under a minute.
+#: The same comparison, smaller.
 QUICK = Matrix(probabilities=(0.5, 1.0), records=400, partitions=2)
 
 
