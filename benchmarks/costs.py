@@ -1,8 +1,9 @@
-"""Memory and fixed cost: the Python worker's memory over a long range, and what one more transaction costs.
+"""What a record costs beside its time: the worker's memory, the proof's bytes on disk, and one more transaction.
 
-`python benchmarks/memory.py [records]` runs on a broker of its own. The worker's peak is sampled from the outside.
+`python benchmarks/costs.py [records]` runs on a broker of its own. The worker's peak is sampled from the outside.
 """
 
+import statistics
 import sys
 import tempfile
 import threading
@@ -45,10 +46,15 @@ class Sampler:
         while not self._done.wait(0.1):
             for process in psutil.Process().children(recursive=True):
                 try:
-                    if "pyspark.daemon" in " ".join(process.cmdline()):
+                    if "eos_assets.worker_daemon" in process.cmdline():
                         self.peak = max(self.peak, process.memory_info().rss)
                 except psutil.Error:
                     continue
+
+
+def proof_bytes(folder: Path, pipeline: str) -> int:
+    """The size of the pipeline's ledger and provenance in the broker's folder."""
+    return sum(log.stat().st_size for log in folder.rglob("*.log") if log.parent.name.startswith(f"eos.{pipeline}."))
 
 
 def main() -> None:
@@ -69,16 +75,20 @@ def main() -> None:
         with Sampler() as idle:
             for turn in range(3):
                 run(turn)
-        few = min(run(turn, slice_records=1_000_000) for turn in range(3, 6))
-        many = min(run(turn, slice_records=10_000 // SLICES) for turn in range(6, 9))
+        few = statistics.median(run(turn, slice_records=1_000_000) for turn in range(3, 6))
+        many = statistics.median(run(turn, slice_records=10_000 // SLICES) for turn in range(6, 9))
         fill(connection, squares.source.name, COUNT)
         with Sampler() as busy:
             seconds = run(9)
+        stored = proof_bytes(Path(folder), "run_9")
     spark.stop()
+    assert idle.peak, "no Python worker was seen"
+    assert stored, "no ledger was seen"
     console.print(
         f"worker after 30,000 records: {idle.peak / 2**20:.0f} MB; over {COUNT:,}: {busy.peak / 2**20:.0f} MB"
     )
     console.print(f"{COUNT:,} records in {seconds:.1f} s, {COUNT / seconds:,.0f} records/s")
+    console.print(f"ledger and provenance: {stored:,} bytes, {stored / COUNT:.3f} bytes a record")
     # Two tasks run at a time, so three partitions take one and a half rounds of their slices.
     console.print(
         f"one more slice: {(many - few) / (1.5 * (SLICES - 1)) * 1000:.0f} ms ({few:.2f} s against {many:.2f} s)"
