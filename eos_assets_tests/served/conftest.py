@@ -18,5 +18,4 @@ def served(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with ExitStack() as cleanup:
         stack = start(tmp_path_factory.mktemp("served"), cleanup, entry_point="eos_assets_tests.served.pipelines")
         stack.eos("fill", "datasource", "--count", str(FILLED))
-        stack.produce("moody-in", [b"1", b"2"])
         yield stack

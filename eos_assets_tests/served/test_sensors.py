@@ -12,6 +12,7 @@ pytestmark = pytest.mark.timeout(1200)
 def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition_joins(served: ServedStack) -> None:
     """The service that `moody` asks comes after its second try; meanwhile its source grows."""
     dagster = served.dagster
+    served.produce("moody-in", [b"1", b"2"])
     eventually(lambda: len(dagster.runs("moody_job")) >= 2)
     served.connection.admin.create_partitions([NewPartitions("moody-in", 2)])["moody-in"].result()
     eventually(lambda: len(served.connection.partitions("moody-in")) == 2)
