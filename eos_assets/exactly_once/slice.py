@@ -204,8 +204,8 @@ class Slice:
         return self.meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
 
     def meaning(self, error: KafkaError, what: str) -> Exception:
-        """A producer that was fenced learns it from its records first; behind them stands what broke it."""
-        cause = self.producer.fatal_error() or error
+        """Records tell first that something broke their transaction; what it was stands behind them."""
+        cause = self.producer.fatal_error() or self.producer.transaction_error() or error
         if cause.code() in FENCED:
             return Fenced(f"{what}: {cause.str()}")
         if kind := denial(cause):

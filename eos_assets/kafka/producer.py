@@ -174,6 +174,16 @@ class Producer:
         code = library.fatal_error(self._handle, problem, ERROR_SIZE)
         return KafkaError(code, problem.value.decode(errors="replace")) if code else None
 
+    def transaction_error(self) -> KafkaError | None:
+        """Why the transaction that has begun can only be aborted, if so: told to whoever asks for another step. The
+        records of it that wait are only said to be thrown away."""
+        try:
+            self.begin_transaction()
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            return error if error.txn_requires_abort() else None
+        return None
+
     def flush(self, seconds: float) -> int:
         """Waits for all reports; returns how many are still missing in the end."""
         deadline = time.monotonic() + seconds
