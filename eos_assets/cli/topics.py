@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.options import mode_option
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.kafka.connection import Connection
@@ -26,8 +27,7 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
     names = click.argument("names", nargs=-1)
     pipelines = click.option("--pipeline", "pipelines", multiple=True, help="Only the topics of this pipeline.")
     modules = click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
-    mode = click.option("--mode", type=click.Choice(list(Mode)), default=Mode.EXACTLY_ONCE, help="Delivery mode.")
-    return names(pipelines(modules(mode(command))))
+    return names(pipelines(modules(mode_option(command))))
 
 
 @topics_command.command("create")

@@ -110,7 +110,7 @@ def create(topic: Topic, brokers: int, connection: Connection) -> bool:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         raise EosError(
-            f"Topic {topic.name} could not be created: {error.args[0].str()}.",
+            f"Topic {topic.name} could not be created: {error.args[0].str().rstrip('.')}.",
             "Check its declaration and your permissions on the cluster.",
         ) from error
     return True

@@ -32,7 +32,10 @@ def exported(spark: SparkSession, store: Path, password: str) -> tuple[str, str]
     opened = java.security.KeyStore.getInstance("PKCS12")
     opened.load(java.io.FileInputStream(str(store)), secret)
     chain = [bytes(certificate.getEncoded()) for certificate in opened.getCertificateChain(ALIAS)]
-    return pem("CERTIFICATE", *chain), pem("PRIVATE KEY", bytes(opened.getKey(ALIAS, secret).getEncoded()))
+    # The key's own class is not public, so the method is taken from its interface.
+    classes, objects = (gateway.new_array(of, 0) for of in (java.lang.Class, java.lang.Object))
+    encoded = java.lang.Class.forName("java.security.Key").getMethod("getEncoded", classes)
+    return pem("CERTIFICATE", *chain), pem("PRIVATE KEY", bytes(encoded.invoke(opened.getKey(ALIAS, secret), objects)))
 
 
 def test_a_certificate_is_enough_where_brokers_ask_for_one(

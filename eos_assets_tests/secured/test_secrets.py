@@ -128,7 +128,7 @@ def test_a_password_is_left_behind_nowhere(
             code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=300).returncode
             assert code == status, said.read_text()
 
-        run(*EOS, "topics", "create")
+        run(*EOS, "topics", "create", "--pipeline", "squares")
         fill(guarded.admin, "datasource", 300)
         run(EOS[0], "-c", MATERIALIZE)
         for command in (["settings"], ["doctor"], ["plan", "squares"]):
