@@ -85,5 +85,5 @@ def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Nat
     assert proof.returncode == 0, proof.stderr
     assert '"sink_records": 3000' in proof.stdout
     assert list(platform.volume("lake").rglob("*.parquet")), "the executors wrote to the lake's volume"
-    left = [path.name for path in (platform.folder / "dagster-home").iterdir()]
+    left = [path.name for path in (platform.folder / "dagster-home").rglob("*") if path.is_file()]
     assert left == ["dagster.yaml"], "all state is in Postgres and on the volume"
