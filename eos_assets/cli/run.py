@@ -15,7 +15,8 @@ from eos_assets.exactly_once.failures import KINDS, Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
-from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
+from eos_assets.exactly_once.report import RunReport
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.registry import find_pipeline
 from eos_assets.settings import Settings

@@ -7,7 +7,7 @@ import dagster as dg
 from eos_assets.defs.keys import table_key
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.run import RunReport
+from eos_assets.exactly_once.report import RunReport
 
 NOTHING_NEW = "nothing new"
 #: So many transactions are shown in a table; all are in audit_transactions.

@@ -15,7 +15,8 @@ from eos_assets.defs.source_topic import OWNERS
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
+from eos_assets.exactly_once.report import RunReport
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource

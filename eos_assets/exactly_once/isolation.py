@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.spark_errors import brief, may_heal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,8 +35,6 @@ def first_poison(
 
 def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
     """What the transform says about this part of the range; None if it succeeds."""
-    from eos_assets.exactly_once.run import brief, may_heal
-
     for _ in range(TRIES):
         try:
             transformed([part]).write.format("noop").mode("overwrite").save()

@@ -1,15 +1,14 @@
 """A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
 
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import isolation, ledger
+from eos_assets.exactly_once.batches import batches, known_to_be_large
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.folding import Folded, Folding, misplaced
 from eos_assets.exactly_once.job import Job, OffsetRange
@@ -20,9 +19,11 @@ from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import check_genesis, check_group, check_state, check_timeout, check_topics
+from eos_assets.exactly_once.report import DONE, RunReport
 from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.spark_errors import brief, may_heal
 from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.writer import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
@@ -33,7 +34,6 @@ from eos_assets.kafka.tail import stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DONE = ("committed", "already_done")
 #: How often a fenced run looks whether the newer one has finished its work.
 POLL_SECONDS = 0.5
 #: How long the ledger may lag behind an answered commit.
@@ -52,49 +52,6 @@ class RunOptions:
     #: Where snapshots of a state are, if they shall shorten its loading.
     lake: str | None = None
     say: Callable[[str], None] = lambda _: None
-
-
-@dataclass
-class RunReport:
-    """What a run did. What was committed is read from the ledger, so it is true also where an attempt died."""
-
-    run: str
-    pipeline: str
-    mode: Mode
-    outcomes: list[Outcome] = field(default_factory=list)
-    entries: list[LedgerEntry] = field(default_factory=list)
-    #: Source partition → where the last of these entries stands in the ledger topic.
-    ledger_offsets: dict[int, int] = field(default_factory=dict)
-    attempts: int = 0
-    failures: list[str] = field(default_factory=list)
-    complete: bool = False
-    seconds: float = 0.0
-
-    def summary(self) -> list[Outcome]:
-        """One row per partition, over all attempts."""
-        partitions = {o.partition for o in self.outcomes} | {e.partition for e in self.entries}
-        return [self._partition(p) for p in sorted(partitions)]
-
-    def _partition(self, partition: int) -> Outcome:
-        entries = [e for e in self.entries if e.partition == partition]
-        rows = [o for o in self.outcomes if o.partition == partition]
-        last = rows[-1] if rows else None
-        unfinished = last is not None and last.outcome not in DONE
-        return Outcome(
-            partition=partition,
-            outcome=last.outcome if last and (unfinished or not entries) else "committed",
-            start=entries[0].start if entries else last.start if last else 0,
-            next=entries[-1].next if entries else last.next if last else 0,
-            records_in=sum(e.records_in for e in entries),
-            records_out=sum(e.records_out for e in entries),
-            skipped=sum(e.skipped for e in entries),
-            dead=sum(e.dead for e in entries),
-            transactions=len(entries),
-            bytes_out=sum(e.bytes_out for e in entries),
-            commit_ms=sum(o.commit_ms for o in rows),
-            task_attempt=max((e.task_attempt for e in entries), default=0),
-            reason=last.reason if last else "",
-        )
 
 
 def run_pipeline(
@@ -365,46 +322,3 @@ class Run:
             if now != positions:
                 positions, deadline = now, time.monotonic() + patience
             time.sleep(POLL_SECONDS)
-
-
-#: Watching the size of a batch takes Spark a third of the time of the way to the worker. This value switches it off:
-#: where no record is large, the number of rows bounds a batch as well.
-BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-NOT_WATCHED = str(2**31 - 1)
-#: Outputs of this size, on average, in the last transaction: the next ones may be too large for swift batches.
-LARGE_BYTES = 4096
-
-
-@contextmanager
-def batches(spark: "SparkSession", *, swift: bool) -> Iterator[None]:
-    """Sets how rows travel, for one job; what the session said before is restored."""
-    before = spark.conf.get(BATCH_BYTES)
-    try:
-        if swift:
-            spark.conf.set(BATCH_BYTES, NOT_WATCHED)
-        yield
-    finally:
-        spark.conf.set(BATCH_BYTES, before)  # type: ignore[arg-type]
-
-
-def known_to_be_large(plans: list[PartitionPlan]) -> bool:
-    tails = [plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)]
-    return any(tail.bytes_out > LARGE_BYTES * max(1, tail.records_out) for tail in tails)
-
-
-def brief(failure: Exception) -> str:
-    """The last line of a Python error inside a Spark error, which is what happened."""
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    told = [line for line in lines if ": " in line and not line.startswith(("File", "at ", "org.", "JVM"))]
-    return (told[-1] if told else lines[0] if lines else repr(failure))[:500]
-
-
-#: What another attempt may heal: our own protocol's errors, Kafka's, and lost workers. All else is the transform's.
-HEALABLE = re.compile(
-    r"eos_assets\.|KafkaException|TimeoutError|org\.apache\.kafka|worker exited|crashed|Connection reset"
-    r"|EOFException|ExecutorLost|Broken pipe"
-)
-
-
-def may_heal(failure: Exception) -> bool:
-    return bool(HEALABLE.search(brief(failure)) or re.search(r"worker exited|ExecutorLost", str(failure)))

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
+from eos_assets.exactly_once.batches import BATCH_BYTES
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.run import BATCH_BYTES, RunOptions, RunReport, run_pipeline
+from eos_assets.exactly_once.report import RunReport
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.experiment.account import Account, account
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill

@@ -13,7 +13,8 @@ from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline, pipeline
-from eos_assets.exactly_once.run import RunOptions, RunReport, run_pipeline
+from eos_assets.exactly_once.report import RunReport
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill

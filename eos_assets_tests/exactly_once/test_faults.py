@@ -14,7 +14,7 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.plan import make_plan
-from eos_assets.exactly_once.run import RunReport
+from eos_assets.exactly_once.report import RunReport
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import Topic, await_visible, create_topics
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
