@@ -136,5 +136,9 @@ class Connection:
 
     def topic_ids(self, topics: list[str]) -> dict[str, str]:
         """The id of each existing topic: a topic that was deleted and created again has another one."""
-        futures = self.admin.describe_topics(TopicCollection(topics))
-        return {name: str(ask(future.result).topic_id) for name, future in futures.items()}
+
+        def described() -> dict[str, str]:
+            futures = self.admin.describe_topics(TopicCollection(topics))
+            return {name: str(future.result().topic_id) for name, future in futures.items()}
+
+        return ask(described)

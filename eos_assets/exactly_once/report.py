@@ -1,0 +1,53 @@
+"""What a run did, over all its attempts."""
+
+from dataclasses import dataclass, field
+
+from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.outcome import Outcome
+
+#: Outcomes after which nothing of the planned range is left to do.
+DONE = ("committed", "already_done")
+
+
+@dataclass
+class RunReport:
+    """What a run did. What was committed is read from the ledger, so it is true also where an attempt died."""
+
+    run: str
+    pipeline: str
+    mode: Mode
+    outcomes: list[Outcome] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
+    #: Source partition → where the last of these entries stands in the ledger topic.
+    ledger_offsets: dict[int, int] = field(default_factory=dict)
+    attempts: int = 0
+    failures: list[str] = field(default_factory=list)
+    complete: bool = False
+    seconds: float = 0.0
+
+    def summary(self) -> list[Outcome]:
+        """One row per partition, over all attempts."""
+        partitions = {o.partition for o in self.outcomes} | {e.partition for e in self.entries}
+        return [self._partition(p) for p in sorted(partitions)]
+
+    def _partition(self, partition: int) -> Outcome:
+        entries = [e for e in self.entries if e.partition == partition]
+        rows = [o for o in self.outcomes if o.partition == partition]
+        last = rows[-1] if rows else None
+        unfinished = last is not None and last.outcome not in DONE
+        return Outcome(
+            partition=partition,
+            outcome=last.outcome if last and (unfinished or not entries) else "committed",
+            start=entries[0].start if entries else last.start if last else 0,
+            next=entries[-1].next if entries else last.next if last else 0,
+            records_in=sum(e.records_in for e in entries),
+            records_out=sum(e.records_out for e in entries),
+            skipped=sum(e.skipped for e in entries),
+            dead=sum(e.dead for e in entries),
+            transactions=len(entries),
+            bytes_out=sum(e.bytes_out for e in entries),
+            commit_ms=sum(o.commit_ms for o in rows),
+            task_attempt=max((e.task_attempt for e in entries), default=0),
+            reason=last.reason if last else "",
+        )
