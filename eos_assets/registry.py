@@ -69,10 +69,15 @@ def named_modules(names: Iterable[str]) -> list[ModuleType]:
 def imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
+    except EosError:
+        raise
+    except (ImportError, TypeError, ValueError) as error:
         raise EosError(
-            f"Module {name} cannot be imported: {error}.", "Check its name, and that it is installed or in PYTHONPATH."
+            f"Module {name} cannot be imported: {error}.",
+            "Check its name (as in `import`, no path), and that it is installed or in PYTHONPATH.",
         ) from error
+    except Exception as error:
+        raise EosError(f"Module {name} raises {type(error).__name__}: {error}.", "Mend it.") from error
 
 
 def entry_point_modules() -> list[ModuleType]:

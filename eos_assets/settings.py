@@ -108,7 +108,7 @@ class Settings:
             ivy_settings=Path(ivy_settings).absolute() if ivy_settings else None,
             bootstrap_servers=servers(environ, "EOS_BOOTSTRAP_SERVERS"),
             spark=spark(environ, "EOS_SPARK"),
-            lake=environ.get("EOS_LAKE") or str(home / "lake"),
+            lake=address(environ.get("EOS_LAKE") or str(home / "lake")),
             dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
             spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
@@ -125,6 +125,11 @@ class Settings:
             spark_python=environ.get("EOS_SPARK_PYTHON") or None,
             py_files=files(environ, "EOS_PY_FILES"),
         )
+
+
+def address(text: str) -> str:
+    """An address as it is, a folder as an absolute path: servers work elsewhere."""
+    return text if "://" in text else str(Path(text).absolute())
 
 
 def refuse_unknown(environ: Mapping[str, str]) -> None:

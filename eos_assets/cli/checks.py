@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
@@ -88,7 +89,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     table = Table("pipeline", "check", "", "found", title="asset checks", title_justify="left")
     for row in rows:
         bad = "[red]failed" if row["severity"] == "ERROR" else "[yellow]warning"
-        table.add_row(row["pipeline"], row["check"], "[green]passed" if row["passed"] else bad, row["found"])
+        table.add_row(row["pipeline"], row["check"], "[green]passed" if row["passed"] else bad, escape(row["found"]))
     console().print(table)
     for row in rows:
         if not row["passed"]:

@@ -102,7 +102,7 @@ class Demo:
         self.results: dict[str, Any] = {}
         declared = [self.squares, file_transactions, balances]
         resources = {
-            "kafka": KafkaResource(bootstrap_servers=connection.bootstrap_servers),
+            "kafka": KafkaResource(bootstrap_servers=connection.bootstrap_servers, security_protocol="PLAINTEXT"),
             "spark": SparkResource(address="in-process"),
             "lake": LakeResource(path=str(folder / "lake")),
         }

@@ -1,6 +1,7 @@
 """`eos doctor`, `eos jars` and `eos settings`: what this machine has and lacks."""
 
 import os
+import re
 
 import click
 from rich.markup import escape
@@ -47,6 +48,6 @@ def settings_command(markdown: bool) -> None:
     for setting in TABLE:
         value = os.environ.get(setting.name, "")
         values = f" ({', '.join(setting.choices)})" if setting.choices else ""
-        shown = "(hidden)" if value and setting.secret else value
+        shown = "(hidden)" if value and setting.secret else re.sub(r"(token=)[^;]*", r"\1(hidden)", value)
         table.add_row(*(escape(cell) for cell in (setting.name, setting.default, setting.meaning + values, shown)))
     console().print(table)

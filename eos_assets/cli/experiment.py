@@ -1,6 +1,7 @@
 """`eos experiment`: three deliveries under the same failures, side by side."""
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,11 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
 
 def writable(page: Path) -> None:
     """A report that cannot be written is noticed before the work, not after it."""
-    if not page.resolve().parent.is_dir():
+    folder = page.resolve().parent
+    if not folder.is_dir():
         raise EosError(f"There is no folder {page.parent} for the report.", "Create it, or give another file.")
+    if not os.access(page if page.exists() else folder, os.W_OK):
+        raise EosError(f"{page} cannot be written.", "Give another file, or mend the permissions.")
 
 
 def plain(experiment: Experiment, found: list[str]) -> dict[str, object]:

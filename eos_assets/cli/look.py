@@ -3,6 +3,7 @@
 import time
 
 import click
+from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
@@ -11,7 +12,7 @@ from eos_assets.cli.progress import fetch_jars
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.preview import RESULTS, preview
-from eos_assets.exactly_once.trace import Link, origin_of, outcome_of
+from eos_assets.exactly_once.trace import Link, origin_of, outcome_of, without_output
 from eos_assets.kafka.connection import Connection
 from eos_assets.registry import find_pipelines
 from eos_assets.settings import Settings
@@ -36,7 +37,7 @@ def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None
         lines = [told(row.asDict()) for row in found.results[: RESULTS - 1]]
         lines += ["…"] * (len(found.results) == RESULTS)
         result = "\n".join(lines) or "(no row)"
-        table.add_row(at, text(found.source.key), text(found.source.value), result)
+        table.add_row(at, *map(escape, (text(found.source.key), text(found.source.value), result)))
     console().print(table)
 
 
@@ -68,14 +69,17 @@ def trace_command(topic: str, partition: int, offset: int, from_source: bool, mo
     if partition not in connection.partitions(topic):
         raise EosError(f"{topic} has no partition {partition}.", f"It has {len(connection.partitions(topic))}.")
     found: list[Link] = []
-    for pipeline in pipelines_of(topic, from_source, modules):
+    asked = pipelines_of(topic, from_source, modules)
+    for pipeline in asked:
         if from_source:
             found += outcome_of(pipeline, connection, partition, offset)
         else:
             origin = origin_of(pipeline, connection, topic, partition, offset)
             found += [origin] if origin else []
     if not found:
-        what = "not yet processed" if from_source else "no committed map names it: a marker, or aborted, or foreign"
+        what = "no committed map names it: a marker, or aborted, or foreign"
+        if from_source:
+            what = "; ".join(f"{p.name}: {without_output(p, connection, partition, offset)}" for p in asked)
         console().print(f"{topic}/{partition}/{offset}: {what}", markup=False)
         raise click.exceptions.Exit(0 if from_source else 1)
     table = Table("source record", "became", "sequence", "transaction", "run", "attempt", "committed at", "code")

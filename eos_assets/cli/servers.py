@@ -70,7 +70,7 @@ def down_command(delete_data: bool) -> None:
     ended = stack.down(delete_data=delete_data)
     click.echo(f"Ended {ended} process(es) of {stack.home}." if ended else f"Nothing of {stack.home} was running.")
     if delete_data:
-        click.echo("Deleted the data of Kafka, Spark and Dagster, and the lake.")
+        click.echo("Deleted the data of Kafka, Spark and Dagster, and the tables in EOS_HOME.")
 
 
 @click.command("status")

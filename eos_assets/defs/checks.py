@@ -102,16 +102,16 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
 
 def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
-    """A check that the pipeline brings along."""
+    """A check that the pipeline brings along. It guards what comes behind the sink, as the invariants do."""
 
-    @dg.asset_check(asset=sink_keys(pipeline)[0], name=fact.name, description=fact.says)
+    @dg.asset_check(asset=sink_keys(pipeline)[0], name=fact.name, description=fact.says, blocking=True)
     def check(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
         finding = told(lambda: fact.look(pipeline, spark.spark_session, kafka.connection()))
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),
             description=finding.detail,
-            metadata=examples(finding),
+            metadata={"evaluated": finding.evaluated, **examples(finding)},
         )
 
     return check

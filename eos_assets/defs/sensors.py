@@ -33,7 +33,7 @@ STUCK_SECONDS = 600.0
 #: So long the checks of an upstream pipeline are waited for, if none of them has failed.
 PROOF_SECONDS = 60.0
 #: What is remembered beside the partitions.
-UPSTREAM, UNDER_WAY = "upstream", "under way"
+UPSTREAM, UNDER_WAY, FAILED_RUN = "upstream", "under way", "failed run"
 
 
 def default_status() -> dg.DefaultSensorStatus:
@@ -75,7 +75,7 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
         due = [p for p in plans if p.lag and ready(known[str(p.partition)], now)]
         for plan in due:
             known[str(plan.partition)] = known[str(plan.partition)].again(now)
-        cursor = Cursor({**known, **held})
+        cursor = Cursor({**known, **held, **cursor.only(FAILED_RUN)})
         given_up = [name for name, tries in known.items() if tries.count >= TRIES and tries.wait(now) <= 0]
         if not due and given_up:
             told = f"{pipeline.name} was run {TRIES} times and partitions {', '.join(given_up)} did not move: given up."
@@ -83,11 +83,12 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
         late = [name for name, tries in held.items() if now - tries.asked_at > pipeline.transaction_timeout_ms / 1000]
         if not due and late:
             raise GivenUp(f"{', '.join(late)}: an open transaction holds the source back, longer than its timeout.")
-        if not due:
-            reason = "Waiting before the next try." if known else "Nothing new."
+        repeats = [] if known else repeat_failed(context.instance, pipeline, job.name, plans, cursor, now)
+        if not due and not repeats:
+            reason = "Waiting before the next try." if known or FAILED_RUN in cursor.tries else "Nothing new."
             return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
         return dg.SensorResult(
-            run_requests=[request(pipeline, due, known, now)],
+            run_requests=repeats or [request(pipeline, due, known, now)],
             asset_events=[] if upstream else [observation(context.instance, pipeline, plans)],
             cursor=cursor.dump(),
             dynamic_partitions_requests=requests,
@@ -122,6 +123,35 @@ def not_proven(instance: dg.DagsterInstance, upstream: Sequence[Pipeline], curso
         return ""
     since = cursor.tries.setdefault(UPSTREAM, Tries(asked_at=now)).asked_at
     return f"Waiting for the checks of {names}." if now - since < PROOF_SECONDS else ""
+
+
+def repeat_failed(
+    instance: dg.DagsterInstance, pipeline: Pipeline, job: str, plans: list[PartitionPlan], cursor: Cursor, now: float
+) -> list[dg.RunRequest]:
+    """Nothing lags, but the last run failed behind its commit, so that checks or tables lack something: once more, all
+    partitions. To materialize what is there already is harmless. Failed checks have a sensor of their own."""
+    if not last_failed(instance, job) or last_evaluations(instance, [pipeline]).failed:
+        cursor.tries.pop(FAILED_RUN, None)
+        return []
+    tries = cursor.of(FAILED_RUN, sum(plan.position for plan in plans))
+    if not ready(tries, now):
+        if tries.wait(now) <= 0:
+            raise GivenUp(f"{pipeline.name} was run {TRIES} times and failed: given up. Look at the last runs.")
+        return []
+    cursor.tries[FAILED_RUN] = tries = tries.again(now)
+    return [whole_request(pipeline, [plan.partition for plan in plans], tries, now)]
+
+
+def last_failed(instance: dg.DagsterInstance, job: str) -> bool:
+    return any(
+        run.status == dg.DagsterRunStatus.FAILURE for run in instance.get_runs(dg.RunsFilter(job_name=job), limit=1)
+    )
+
+
+def whole_request(pipeline: Pipeline, partitions: list[int], tries: Tries, now: float) -> dg.RunRequest:
+    """All partitions once more."""
+    tags = {**range_tags(min(partitions), max(partitions)), "eos/try": str(tries.count)}
+    return dg.RunRequest(run_key=f"{pipeline.name}/again/{tries.count}/{now:.3f}", tags=tags)
 
 
 def ready(tries: Tries, now: float) -> bool:
@@ -169,22 +199,25 @@ def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries
 
 
 def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
-    """A failed check is evaluated again with back-off, then raised as given up."""
+    """A failed check brings another run, with back-off, then is raised as given up. A run, and not only the checks:
+    when they hold again, the tables behind them must follow."""
 
     @dg.sensor(
         name=f"{pipeline.name}_failed_checks",
-        job=checks,
+        job=run,
         minimum_interval_seconds=SECONDS,
         default_status=default_status(),
-        description=f"Evaluates the checks of {pipeline.name} again when one failed; gives up aloud.",
+        description=f"Runs {pipeline.name} again when one of its checks failed; gives up aloud.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor, now = Cursor.load(context.cursor), time.time()
-        found = last_evaluations(context.instance, [pipeline])
-        if found.awaited or any(active_runs(context.instance, job.name) for job in (run, checks)):
+        instance, cursor, now = context.instance, Cursor.load(context.cursor), time.time()
+        found = last_evaluations(instance, [pipeline])
+        if found.awaited or any(active_runs(instance, job.name) for job in (run, checks)):
             return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
-        failed = sorted(found.failed + found.lost)
-        if not failed:
+        lost = [] if last_failed(instance, run.name) else found.lost  # a failed run is the other sensor's
+        failed = sorted(found.failed + lost)
+        partitions = [int(key) for key in instance.get_dynamic_partitions(f"{pipeline.source.name}_partitions")]
+        if not failed or not partitions:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
         tries = cursor.of("checks", 0)
         if tries.count >= TRIES:
@@ -192,7 +225,7 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
         if tries.wait(now) > 0:
             return dg.SensorResult(skip_reason="Waiting before the next try.", cursor=cursor.dump())
         tries = tries.again(now)
-        key = f"{pipeline.name}/checks/{tries.count}/{now:.3f}"
-        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=Cursor({"checks": tries}).dump())
+        request = whole_request(pipeline, partitions, tries, now)
+        return dg.SensorResult(run_requests=[request], cursor=Cursor({"checks": tries}).dump())
 
     return sensor

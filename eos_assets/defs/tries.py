@@ -41,6 +41,9 @@ class Cursor:
     def dump(self) -> str:
         return json.dumps({name: asdict(tries) for name, tries in self.tries.items()})
 
+    def only(self, name: str) -> dict[str, Tries]:
+        return {name: self.tries[name]} if name in self.tries else {}
+
     def of(self, name: str, at: int) -> Tries:
         """The tries at this position: none, if it has moved since."""
         known = self.tries.get(name)

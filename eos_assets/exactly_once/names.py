@@ -46,12 +46,12 @@ class Names:
     @property
     def changelog(self) -> str:
         """The state of a stateful pipeline: key → state, compacted."""
-        return f"eos.{self.pipeline}{self._weaker('.')}.changelog"
+        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.changelog"
 
     @property
     def seen(self) -> str:
         """The business keys that a stateful pipeline has seen within its horizon, compacted."""
-        return f"eos.{self.pipeline}{self._weaker('.')}.seen"
+        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.seen"
 
     @property
     def dead_letters(self) -> str:

@@ -73,7 +73,7 @@ def kept_whole(rows: "DataFrame", pipeline: str, partitions: int) -> "DataFrame"
             )
     paths = nodes_above_source(explained)
     if len(paths) == 1 and set(paths[0]) <= NARROW:
-        return rows
+        return rows.sortWithinPartitions("o_partition", "o_offset", "sequence") if "sequence" in rows.columns else rows
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
     order += ["sequence"] if "sequence" in rows.columns else []
     order += [name for name in ("topic", "key", "value") if name in rows.columns]

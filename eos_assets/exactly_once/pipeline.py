@@ -1,13 +1,12 @@
 """What a user writes: a function from DataFrame to DataFrame, and a declaration of its topics."""
 
-import hashlib
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.code_version import code_version
 from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 Transform = Callable[["DataFrame"], "DataFrame"]
 #: Records and state in; outputs and changed state out. See `stateful`.
 Fold = Callable[["DataFrame", "DataFrame"], tuple["DataFrame", "DataFrame"]]
+SHORTEST_TIMEOUT_MS = 1000
 #: A tombstone is there at least so long, so a snapshot of the state may be that old.
 TOMBSTONES_MS = 7 * 24 * 3600 * 1000
 
@@ -59,7 +59,9 @@ class Pipeline:
                 f"{self.name!r} is no name for a pipeline.",
                 "Use small letters, digits and '_', as in a function's name.",
             )
-        names = [self.source.name, *(sink.name for sink in self.sinks)]
+        if not self.sinks:
+            raise EosError(f"Pipeline {self.name} declares no sink.", "Give it a topic to write to.")
+        names = [self.source.name, *(sink.name for sink in self.sinks), self.names().dead_letters]
         if len(set(names)) < len(names):
             raise EosError(
                 f"Pipeline {self.name} reads and writes one topic, or names a sink twice: {', '.join(names)}.",
@@ -78,6 +80,17 @@ class Pipeline:
             )
         if self.generation < 1:
             raise EosError(f"Pipeline {self.name} declares generation={self.generation}.", "The first one is 1.")
+        for option, value, allowed in (
+            ("on_error", self.on_error, ("stop", "isolate")),
+            ("durability", self.durability, ("dev", "production")),
+        ):
+            if value not in allowed:
+                raise EosError(f"Pipeline {self.name} declares {option}={value!r}.", f"Say {' or '.join(allowed)}.")
+        if self.transaction_timeout_ms < SHORTEST_TIMEOUT_MS:
+            raise EosError(
+                f"Pipeline {self.name} declares transaction_timeout_ms={self.transaction_timeout_ms}.",
+                f"Kafka's client takes {SHORTEST_TIMEOUT_MS} and more.",
+            )
         if self.slice_records < 1 or self.slice_bytes < 1:
             raise EosError(
                 f"Pipeline {self.name} declares an empty slice.", "Let slice_records and slice_bytes be at least 1."
@@ -191,13 +204,3 @@ def pipeline(
         )
 
     return declare
-
-
-def code_version(transform: Transform | Fold, sinks: Sequence[Topic]) -> str:
-    """A digest of the transform's text and of the sinks' partitions: of all that decides what goes where."""
-    try:
-        text = inspect.getsource(transform)
-    except (OSError, TypeError):
-        text = transform.__qualname__
-    places = ",".join(f"{sink.name}/{sink.partitions}" for sink in sinks)
-    return hashlib.sha256(f"{places}\n{text}".encode()).hexdigest()[:12]

@@ -83,24 +83,34 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     if mode is not Mode.EXACTLY_ONCE:
         return ids
     for plan in plans:
-        genesis = plan.genesis
-        if genesis:
-            check_kind(pipeline, connection, genesis)
-        for topic, known in (genesis.topic_ids if genesis else {}).items():
-            if topic in ids and ids[topic] != known:
-                raise EosError(
-                    f"{topic} is not the topic that {pipeline.name} began with: it was deleted and created again "
-                    f"(id {known} then, {ids[topic]} now).",
-                    "A new topic starts at offset 0 again, so going on could double or lose records. Restore the old "
-                    f"topic, or begin anew: declare generation={pipeline.generation + 1} with a new sink.",
-                )
+        if plan.genesis:
+            check_kind(pipeline, connection, plan.genesis)
+        check_ids(pipeline, plan.genesis, ids)
     fresh = [plan.partition for plan in plans if plan.genesis is None]
     check_empty(names.provenance, fresh, connection, "The ledger is empty, but its provenance topic is not")
-    if len(fresh) == len(plans) == len(connection.partitions(pipeline.source.name)) and not pipeline.shared_sink:
+    if len(fresh) == len(plans) and not pipeline.shared_sink and never_ran(pipeline, connection, fresh):
         for sink in pipeline.sinks:
             topic = names.sink(sink.name)
             check_empty(topic, connection.partitions(topic), connection, "The ledger is empty, but the sink is not")
     return ids
+
+
+def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) -> None:
+    for topic, known in (genesis.topic_ids if genesis else {}).items():
+        if topic in ids and ids[topic] != known:
+            raise EosError(
+                f"{topic} is not the topic that {pipeline.name} began with: it was deleted and created again "
+                f"(id {known} then, {ids[topic]} now).",
+                "A new topic starts at offset 0 again, so going on could double or lose records. Restore the old "
+                f"topic, or begin anew: declare generation={pipeline.generation + 1} with a new sink.",
+            )
+
+
+def never_ran(pipeline: Pipeline, connection: Connection, fresh: list[int]) -> bool:
+    """Whether the ledger is empty in all partitions, of which the fresh ones are known to be."""
+    ledger = pipeline.names().ledger
+    others = set(connection.partitions(ledger)) - set(fresh)
+    return not any(next(stream(connection, ledger, partition), None) for partition in others)
 
 
 def check_kind(pipeline: Pipeline, connection: Connection, genesis: Genesis) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from eos_assets.errors import EosError
 from eos_assets.exactly_once.changelog import empty
 from eos_assets.exactly_once.folding import Folding
 from eos_assets.exactly_once.job import OffsetRange
@@ -13,8 +14,9 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preflight import check_state
-from eos_assets.exactly_once.shape import check_shape
+from eos_assets.exactly_once.shape import transformed
 from eos_assets.exactly_once.source import records
+from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.exactly_once.state import State
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
@@ -59,16 +61,21 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     if not ranges:
         return []
     source = records(spark, connection, pipeline.source.name, ranges)
-    result = pipeline.transform(source)
-    check_shape(result, pipeline.name)
-    return side_by_side(source, result, count)
+    return side_by_side(pipeline, source, transformed(pipeline, source), count)
 
 
-def side_by_side(source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
+def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
     inputs = source.orderBy("origin.offset", "origin.partition").limit(count).collect()
     chosen = {(row.origin.partition, row.origin.offset) for row in inputs}
     by_origin: dict[tuple[int, int], list[Row]] = {}
-    for row in result.mapInArrow(heads, result.schema).collect():
+    try:
+        rows = result.mapInArrow(heads, result.schema).collect()
+    except Exception as failure:
+        raise EosError(
+            f"The transform of {pipeline.name} raises: {brief(failure)}",
+            "Mend it, or let it return an `error` for such records; nothing was written.",
+        ) from failure
+    for row in rows:
         at = (row.origin.partition, row.origin.offset)
         if at in chosen:
             by_origin.setdefault(at, []).append(row)
@@ -112,4 +119,4 @@ def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Conne
     if not lagging:
         ends = [f.lit(number) for r in ranges for number in (r.partition, r.end - count)]
         source = source.where(f.col("origin.offset") >= f.create_map(*ends)[f.col("origin.partition")])
-    return side_by_side(source, rows.select(*names, origin), count)
+    return side_by_side(pipeline, source, rows.select(*names, origin), count)

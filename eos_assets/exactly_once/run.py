@@ -20,7 +20,7 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import check_genesis, check_group, check_state, check_timeout, check_topics
 from eos_assets.exactly_once.report import DONE, RunReport
-from eos_assets.exactly_once.shape import TOO_LARGE, check_shape, travelling
+from eos_assets.exactly_once.shape import TOO_LARGE, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal
@@ -82,7 +82,7 @@ class Run:
         goal = {plan.partition: plan.end for plan in plans}
         isolated = fruitless = 0
         while True:
-            plans = [p for p in plans if p.position < goal[p.partition]]
+            plans = [p for p in plans if p.position < goal.get(p.partition, 0)]  # what grew meanwhile comes next time
             if not plans:
                 self.report.complete = True
                 break
@@ -103,7 +103,9 @@ class Run:
                 self.report.failures.append(brief(failure))
                 self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
                 if not may_heal(failure):
-                    isolated += self.isolate(plans, ranges, isolated, brief(failure))
+                    found = self.isolate(plans, ranges, isolated, brief(failure))
+                    isolated += found
+                    fruitless = 0 if found else fruitless  # max_isolated ends it
                 plans = self.plan()
                 continue
             self.report.outcomes += outcomes
@@ -236,17 +238,7 @@ class Run:
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        try:
-            result = self.pipeline.transform(source)
-            check_shape(result, self.pipeline.name)
-        except EosError:
-            raise
-        except Exception as failure:
-            raise EosError(
-                f"The transform of {self.pipeline.name} cannot be planned: {brief(failure)}",
-                "Mend the transform; nothing was read or written.",
-            ) from failure
-        return result
+        return transformed(self.pipeline, source)
 
     def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange], *, keep: bool = False) -> Folded:
         """What one job of a stateful pipeline writes, from the state at the plans' positions."""

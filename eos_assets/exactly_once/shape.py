@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.spark_errors import brief
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,6 +24,21 @@ COLUMNS = {
     "content_digest": ({"string"}, "string"),
 }
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
+
+
+def transformed(pipeline: Pipeline, records: "DataFrame") -> "DataFrame":
+    """What the pipeline's transform makes of records, checked; a clear error if Spark cannot plan it."""
+    try:
+        result = pipeline.transform(records)
+        check_shape(result, pipeline.name)
+    except EosError:
+        raise
+    except Exception as failure:
+        raise EosError(
+            f"The transform of {pipeline.name} cannot be planned: {brief(failure)}",
+            "Mend the transform; nothing was read or written.",
+        ) from failure
+    return result
 
 
 def check_shape(result: "DataFrame", pipeline: str) -> None:

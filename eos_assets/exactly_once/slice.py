@@ -107,7 +107,7 @@ class Slice:
         changes = np.flatnonzero(np.diff(offsets, prepend=self._last_origin))
         self.records_in += len(changes)
         if "sequence" in rows.schema.names:
-            sequences = rows["sequence"].to_numpy(zero_copy_only=False).astype(np.int64)
+            sequences = self.given_sequences(rows, offsets)
         else:
             index = np.arange(len(offsets))
             begins = np.zeros(len(offsets), np.int64)
@@ -121,6 +121,24 @@ class Slice:
         self._next_sequence = int(sequences[-1]) + 1
         self.next = self._last_origin + 1
         return sequences
+
+    def given_sequences(self, rows: pa.RecordBatch, offsets: Integers) -> Integers:
+        """They come sorted; each output of one record needs a number of its own."""
+        if rows["sequence"].null_count:
+            at = int(offsets[rows["sequence"].is_null().to_numpy(zero_copy_only=False)][0])
+            raise Hopeless(f"an output of source offset {at} of partition {self.partition} has no sequence")
+        given: Integers = rows["sequence"].to_numpy()
+        if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
+            raise Hopeless(f"a sequence in partition {self.partition} is negative or larger than 32 bits hold")
+        before = self._next_sequence - 1 if offsets[0] == self._last_origin else -1
+        repeated = (np.diff(offsets, prepend=self._last_origin) == 0) & (np.diff(given, prepend=before) <= 0)
+        if repeated.any():
+            at = int(np.argmax(repeated))
+            raise Hopeless(
+                f"two outputs of source offset {offsets[at]} of partition {self.partition} have the sequence "
+                f"{given[at]}: give each one a number of its own"
+            )
+        return given
 
     def write_outputs(self, rows: pa.RecordBatch, offsets: Integers, sequences: Integers) -> None:
         digests = rows["digest"].to_numpy().view(np.uint64)
@@ -218,12 +236,13 @@ class Slice:
             return
         offsets = rows["o_offset"].to_pylist()
         originals = reader.fetch(self.partition, sorted(set(offsets)))
+        original = next(originals)
         target = self.target(self.job.names.dead_letters, self.partition)
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
-            original = originals[offset]
-            key, value = original.key(), original.value()
+            if original.offset() != offset:
+                original = next(originals)
             headers = [*(original.headers() or []), *dead_letter_headers(self.job, self.partition, offset, reason)]
-            self.produce_one(target, offset, key, value, headers)
+            self.produce_one(target, offset, original.key(), original.value(), headers)
         target.note(np.array(offsets, np.int64), sequences)
         self.dead += len(offsets)
 

@@ -1,6 +1,7 @@
 """One read_committed consumer of an attempt: ledger, group offset, and single source records."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -8,6 +9,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.names import Names
+from eos_assets.exactly_once.routes import Hopeless
+from eos_assets.exactly_once.verdicts import TimedOut
 from eos_assets.kafka.connection import ask
 from eos_assets.kafka.tail import last_record, records
 
@@ -72,29 +75,28 @@ class SourceReader:
         found = records(self.consumer, self.names.source, partition, start, end, limit=1)
         return found[0].offset() if found else None
 
-    def fetch(self, partition: int, offsets: list[int]) -> dict[int, Message]:
+    def fetch(self, partition: int, offsets: list[int]) -> Iterator[Message]:
         """The source records at these offsets, which rise: read forward where they lie close, else sought."""
-        wanted = set(offsets)
-        found: dict[int, Message] = {}
         position: int | None = None
-        deadline = time.monotonic() + PATIENCE_SECONDS
         for offset in offsets:
-            if offset in found:
-                continue
             if position is None or not position <= offset < position + NEARBY:
                 self.consumer.assign([TopicPartition(self.names.source, partition, offset)])
-            while offset not in found:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"offset {offset} of {self.names.source}/{partition} could not be read again")
-                message = self.consumer.poll(0.2)
-                if message is None or message.error():
-                    continue
-                deadline = time.monotonic() + PATIENCE_SECONDS
-                at = message.offset()
-                assert at is not None
-                position = at + 1
-                if at in wanted:
-                    found[at] = message
-                elif at > offset:
-                    raise LookupError(f"offset {offset} of {self.names.source}/{partition} is no longer there")
-        return found
+            message = self.read_on(partition, offset)
+            position = offset + 1
+            yield message
+
+    def read_on(self, partition: int, offset: int) -> Message:
+        """Reads forward to the record at this offset."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            message = self.consumer.poll(0.2)
+            if message is None or message.error():
+                continue
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            at = message.offset()
+            assert at is not None
+            if at == offset:
+                return message
+            if at > offset:
+                raise Hopeless(f"offset {offset} of {self.names.source}/{partition} is no longer there")
+        raise TimedOut(f"offset {offset} of {self.names.source}/{partition} could not be read again")

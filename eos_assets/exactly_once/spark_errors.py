@@ -10,12 +10,27 @@ def brief(failure: Exception) -> str:
     return (told[-1] if told else lines[0] if lines else repr(failure))[:500]
 
 
-#: What another attempt may heal: our own protocol's errors, Kafka's, and lost workers. All else is the transform's.
-HEALABLE = re.compile(
-    r"eos_assets\.|KafkaException|TimeoutError|org\.apache\.kafka|worker exited|crashed|Connection reset"
-    r"|EOFException|ExecutorLost|Broken pipe"
-)
+#: Errors of a Python worker that another attempt may heal, our own protocol's and Kafka's: the rest is the transform's.
+OURS = re.compile(r"eos_assets\.(exactly_once|kafka)\.|(\w+\.)*KafkaException\b")
+#: The same of the JVM: those of the reader's client and of connections.
+JVM = re.compile(r"(org\.apache\.kafka|java\.net|java\.io)\.[\w.]*Exception|java\.util\.concurrent\.TimeoutException")
+#: The kind of error that ended a task stands behind where it ran.
+TASK = re.compile(r"\(TID \d+\) \([^)]*\): ([\w.$]+)")
+LOST = re.compile(r"Python worker exited unexpectedly|ExecutorLost")
+PYTHON = "Traceback (most recent call last)"
 
 
 def may_heal(failure: Exception) -> bool:
-    return bool(HEALABLE.search(brief(failure)) or re.search(r"worker exited|ExecutorLost", str(failure)))
+    """Kinds of errors decide, not their words: what a transform raises may quote any record."""
+    text = str(failure)
+    if LOST.search(text):
+        return True
+    return bool(OURS.match(brief(failure)) if PYTHON in text else JVM.search(kind(text)))
+
+
+def kind(text: str) -> str:
+    """The part of a JVM's error that no record can have a say in. Errors of the query begin with their condition."""
+    task = TASK.search(text)
+    if task:
+        return task.group(1)
+    return "" if text.startswith("[") else text

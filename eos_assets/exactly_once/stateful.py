@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.code_version import code_version
 from eos_assets.exactly_once.fact import Fact
-from eos_assets.exactly_once.pipeline import Fold, Pipeline, code_version
+from eos_assets.exactly_once.pipeline import Fold, Pipeline
 from eos_assets.kafka.topics import Topic
 
 if TYPE_CHECKING:

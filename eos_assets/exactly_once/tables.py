@@ -14,7 +14,7 @@ from eos_assets.exactly_once.judges import KEPT, NAMED, RECORD, TOLD, TOLD_SCHEM
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
-from eos_assets.exactly_once.shape import digest, travelling
+from eos_assets.exactly_once.shape import digest, transformed, travelling
 from eos_assets.exactly_once.source import read_ranges, records
 from eos_assets.exactly_once.state_proof import StateProof
 from eos_assets.exactly_once.window import Window
@@ -61,7 +61,7 @@ class Tables:
         """The columns of the transform's result."""
         everywhere = [OffsetRange(p, 0, 1) for p in self.window.partitions]
         source = records(self.spark, self.connection, self.pipeline.source.name, everywhere)
-        return list(self.pipeline.transform(source).columns)
+        return list(transformed(self.pipeline, source).columns)
 
     def along_the_sinks(self, isolation: str) -> "DataFrame":
         """Every visible record of the sinks and dead letters, and every map row, side by side in the sink's order."""
@@ -140,7 +140,7 @@ class Tables:
         from pyspark.sql import functions as f
 
         if self.proof is None:
-            return travelling(self.pipeline.transform(self.bearable(**options)))
+            return travelling(transformed(self.pipeline, self.bearable(**options)))
         starts = [f.lit(number) for r in self.repeatable for number in (r.partition, r.start)]
         rows = self.proof.again(self.bearable(**options)).outputs
         return rows.where(f.col("o_offset") >= f.create_map(*starts)[f.col("o_partition")])

@@ -9,6 +9,7 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger, provenance
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
@@ -53,11 +54,28 @@ def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offse
             "among them.",
             "Choose one of those.",
         )
-    links = []
+    return sorted(links_of(pipeline, connection, partition, offset), key=lambda one: one.sequence)
+
+
+def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> Iterator[Link]:
+    if partition not in connection.partitions(pipeline.names().provenance):
+        return  # the source has grown, and no run has seen it yet
     for found in maps(pipeline, connection, partition):
         for at in np.flatnonzero(found.source_offsets == offset):
-            links.append(link(pipeline, connection, found, int(at)))
-    return sorted(links, key=lambda one: one.sequence)
+            yield link(pipeline, connection, found, int(at))
+
+
+def without_output(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:
+    """Why nothing names a source record."""
+    plans = make_plan(pipeline, connection)
+    position = next((plan.position for plan in plans if plan.partition == partition), 0)
+    if offset >= position:
+        return "not yet processed"
+    if next(iter(stream(connection, pipeline.source.name, partition, offset, offset + 1)), None) is None:
+        return "no record: a marker, or aborted"
+    if pipeline.drops:
+        return "dropped by the transform"
+    return "processed; retention has taken the map that says what it became"
 
 
 def link(pipeline: Pipeline, connection: Connection, found: ProvenanceMap, at: int) -> Link:

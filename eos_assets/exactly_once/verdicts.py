@@ -29,6 +29,10 @@ class Fatal(Exception):
     and the next attempt's `init_transactions` and ledger tell what happened."""
 
 
+class TimedOut(Exception):
+    """Something took longer than it may. Nothing of the transaction is visible, and it is tried again."""
+
+
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 
 

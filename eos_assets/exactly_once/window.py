@@ -14,6 +14,7 @@ from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.preflight import check_ids
 from eos_assets.exactly_once.proven import Offsets
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
@@ -117,6 +118,7 @@ class Looker:
         self.proven = proven.load(connection, self.names, places) if incremental else {}
 
     def look(self) -> Window:
+        """What is there, and still is what the ledger began with."""
         ends = stable_ends(self.connection, self.names.ledger, self.source_partitions)
         partitions = {p: self.partition(p, ends[p]) for p in self.source_partitions}
         self.add_former_sinks(partitions)
@@ -172,10 +174,14 @@ class Looker:
             self.proven |= proven.load(self.connection, self.names, places)
 
     def read_groups(self, partitions: dict[int, PartitionWindow]) -> None:
-        """The group offsets, and, where a run has moved on meanwhile, only if they differ from the ledger of now."""
+        """The group offsets, and, where a run has moved on meanwhile, only if they differ from the ledger of now.
+        Topics that were made anew are refused: their offsets mean something else."""
         reader = SourceReader(self.connection.config(), self.names)
         try:
+            ids = self.connection.topic_ids([self.pipeline.source.name, self.names.ledger, *self.written])
             for partition, window in partitions.items():
+                if self.mode is Mode.EXACTLY_ONCE:
+                    check_ids(self.pipeline, reader.genesis(partition), ids)
                 for group in stable_group_offset(reader, partition):
                     window.group, window.group_known = group, True
                     if group is not None and window.position is not None and group > window.position:
@@ -218,6 +224,8 @@ class Looker:
         """Leaves out an entry that is not stable in the sinks yet, or that retention has taken something from."""
         gone = Bounds(FOR_EVER, FOR_EVER, FOR_EVER)  # of a topic that no longer exists
         at = [(part, window.bounds.get(part.topic, {}).get(part.partition, gone)) for part in entry.sinks]
+        if any(part.last >= there.high for part, there in at):
+            return  # lost from the end of the log: it stays, and the judges miss it
         if any(part.last >= there.stable for part, there in at):
             w.end = min(w.end, entry.start)
             window.closed = False
@@ -231,10 +239,15 @@ class Looker:
         """The start of the first transaction of which all maps are there."""
         if there.start <= self.proven.get((self.names.provenance, partition), 0):
             return 0
-        first = next(stream(self.connection, self.names.provenance, partition), None)
-        if first is None:
-            return FOR_EVER
-        return provenance.load(first.value() or b"").start + 1  # some of that one's maps may be gone
+        return first_whole(self.connection, self.names.provenance, partition)
+
+
+def first_whole(connection: Connection, provenance_topic: str, partition: int) -> int:
+    """Transactions that start from here on have all their maps, although retention took what was before."""
+    first = next(stream(connection, provenance_topic, partition), None)
+    if first is None:
+        return FOR_EVER
+    return provenance.load(first.value() or b"").start + 1  # some of that one's maps may be gone
 
 
 def await_maps(connection: Connection, provenance_topic: str) -> dict[int, Bounds]:

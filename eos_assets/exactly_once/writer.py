@@ -21,7 +21,7 @@ from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.spares import Spares
 from eos_assets.exactly_once.transaction import Transaction
-from eos_assets.exactly_once.verdicts import Fenced, verdict
+from eos_assets.exactly_once.verdicts import Fenced, TimedOut, verdict
 from eos_assets.exactly_once.weaker import Untransacted
 from eos_assets.kafka.denied import REMEDY, Denied
 
@@ -57,7 +57,7 @@ class PartitionWriter:
         except Fenced as fenced:
             if self.transaction.timed_out():
                 timeout = self.job.transaction_timeout_ms
-                raise TimeoutError(
+                raise TimedOut(
                     f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer "
                     f"than {timeout} ms (transaction_timeout_ms); nothing of it is visible, and it is tried again"
                 ) from fenced
@@ -69,11 +69,13 @@ class PartitionWriter:
             return self.outcome("failed", str(hopeless))
         except Denied as missing:
             self.transaction.abandon(missing)
+            self.drain()
             return self.outcome("refused", self.lacking(missing))
         except KafkaException as failure:
             meaning = verdict(failure.args[0], f"partition {self.planned.partition}")
             self.transaction.abandon(meaning)
             if isinstance(meaning, Denied):
+                self.drain()
                 return self.outcome("refused", self.lacking(meaning))
             raise meaning from failure
         except BaseException as failure:

@@ -74,9 +74,8 @@ def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> I
                 if isinstance(entry, LedgerEntry):
                     delivered |= {int(offset): digest for offset, digest in entry.files.items()}
             offsets = [offset for offset in sorted(delivered) if offset >= retained[partition].start][-NEWEST:]
-            sources = reader.fetch(partition, offsets)
-            for offset in offsets:
-                yield seen_again(sources[offset].value(), partition, offset, delivered[offset], access)
+            for offset, source in zip(offsets, reader.fetch(partition, offsets), strict=True):
+                yield seen_again(source.value(), partition, offset, delivered[offset], access)
     finally:
         reader.close()
 
@@ -87,8 +86,8 @@ def seen_again(value: bytes | None, partition: int, offset: int, delivered: str,
         url = reference.public(found.url)
         with download(found, access, Meter(access.limits)) as source:
             return FileSeen(url, partition, offset, delivered, source.digest())
-    except BrokenFile as broken:
-        return FileSeen("", partition, offset, delivered, None, broken.reason)
+    except (BrokenFile, ValueError) as broken:
+        return FileSeen("", partition, offset, delivered, None, str(broken))
 
 
 FILES_MATCH_LEDGER = Fact(NAME, "Each file that can still be fetched has the digest that was delivered.", look)

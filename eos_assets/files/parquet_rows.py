@@ -89,10 +89,21 @@ def column(batch: pa.RecordBatch, name: str, rows: Rows, meter: Meter) -> pa.Str
     if pa.types.is_timestamp(values.type) or pa.types.is_date32(values.type):
         return instants(values, rows)
     text = values.cast(pa.string())
+    try:
+        text.validate(full=True)  # Arrow's reader does not look
+    except pa.ArrowInvalid:
+        raise rows.bad(first_odd(text), f"{name} is not UTF-8") from None
     too_long = pc.greater(pc.binary_length(text), meter.limits.max_row_bytes)
     if pc.any(too_long).as_py():
         raise rows.bad(pc.index(too_long, True).as_py(), f"{name} is longer than {meter.limits.max_row_bytes} bytes")
     return text
+
+
+def first_odd(text: pa.StringArray) -> int:
+    for index, value in enumerate(text.cast(pa.binary()).to_pylist()):
+        if value is not None and value.decode(errors="replace").encode() != value:
+            return index
+    return 0
 
 
 def instants(values: Any, rows: Rows) -> pa.StringArray:

@@ -49,6 +49,9 @@ def records_of(value: bytes | None, origin: dict[str, int], access: Access) -> I
     except BrokenFile as broken:
         yield one_row(origin, error=broken.reason, content_digest=broken.digest)
         return
+    except ValueError as odd:  # a reference, an answer or a row that no library below could make sense of
+        yield one_row(origin, error=f"it cannot be understood: {odd}"[:500].encode(errors="replace").decode())
+        return
     if not file.rows:
         yield one_row(origin, skip=True, content_digest=file.digest)
     digest: str | None = file.digest

@@ -42,7 +42,7 @@ class DagsterServer:
 
     def start_daemon(self) -> ServerProcess:
         self.prepare()
-        self.daemon = self.spawn("Dagster daemon", ["dagster._daemon", "run", *LOCATION], "daemon.log")
+        self.daemon = self.spawn("Dagster daemon", ["eos_assets.local.daemon", *LOCATION], "daemon.log")
         return self.daemon
 
     def prepare(self) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
+from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
 from eos_assets.local.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
 from eos_assets.local.jars import damaged, locked
 from eos_assets.local.java import find_java
 from eos_assets.local.ports import require_free
+from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
 from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 
@@ -28,7 +30,6 @@ class Finding:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     stack = Stack(settings)
-    ours = {int(server.address.rpartition(":")[2]) for server in stack.running()}
     yield finding("Java", lambda: f"{find_java().version} at {find_java().executable}")
     yield finding("Python", python)
     yield finding("Versions", versions)
@@ -36,9 +37,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield finding("Disk", lambda: disk(settings))
     yield finding("Jars", lambda: jar_state(settings))
     yield finding("Kafka ports", lambda: kafka_ports(settings, stack))
-    yield finding(
-        "Spark port", lambda: port(settings.spark_connect_port, ours, "Spark Connect", "EOS_SPARK_CONNECT_PORT")
-    )
+    yield finding("Spark port", lambda: port(settings.spark_connect_port, stack, SPARK_PURPOSE, SPARK_SETTING))
+    yield finding("Dagster port", lambda: port(settings.dagster_port, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
     yield finding("Servers", lambda: servers(stack))
     yield finding("Brokers", lambda: brokers(settings))
 
@@ -89,8 +89,8 @@ def jar_state(settings: Settings) -> str:
     return f"{len(locked())} jars, checksums right"
 
 
-def port(number: int, ours: set[int], purpose: str, setting: str) -> str:
-    if number in ours:
+def port(number: int, stack: Stack, purpose: str, setting: str) -> str:
+    if any(server.address.endswith(f":{number}") for server in stack.running()):
         return f"{number}, in use by `eos up`"
     require_free(number, purpose, setting)
     return f"{number} is free"

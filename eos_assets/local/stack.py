@@ -26,6 +26,14 @@ from eos_assets.settings import Settings
 #: In the environment of every server of a stack, and of their children: how `eos down` finds all of them,
 #: also those that a crashed `eos up` had no time to record.
 MARKER = "EOS_STACK"
+#: Settings that name a file or folder: the servers work in another folder than whoever starts them.
+PATHS = (
+    "EOS_FILES_ROOT",
+    "EOS_IVY_SETTINGS",
+    "EOS_KAFKA_CA_FILE",
+    "EOS_KAFKA_CERTIFICATE_FILE",
+    "EOS_KAFKA_KEY_FILE",
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class Stack:
             rows = json.loads(self.record.read_text())
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise EosError(f"{self.record} cannot be read: {error.strerror}.", "Set another EOS_HOME.") from error
         return [
             Server(
                 row["name"],
@@ -124,7 +134,8 @@ class Stack:
                 self.save([*servers, *dagster])
                 if dagster_port:
                     say("Starting Dagster …")
-                    servers += self.start_dagster(dagster_port, dagster)
+                    dagster = self.start_dagster(dagster_port, dagster)
+                servers += dagster
                 self.save(servers)
                 return servers
             except BaseException:
@@ -199,7 +210,9 @@ class Stack:
 
     def marked_home(self) -> dict[str, str]:
         """Runs of Dagster must find this home's servers, wherever they are started."""
-        return {**self.marked(), "EOS_HOME": str(self.home), "EOS_JARS_DIR": str(self.settings.jars_dir)}
+        paths = {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
+        own = {"EOS_HOME": self.home, "EOS_JARS_DIR": self.settings.jars_dir, "EOS_LAKE": self.settings.lake}
+        return {**self.marked(), **paths, **{name: str(value) for name, value in own.items()}}
 
     def down(self, *, delete_data: bool = False) -> int:
         """Ends every server of this home, recorded or not, and nothing else. Returns how many it ended."""

@@ -1,11 +1,14 @@
 """The Kafka cluster, as a Dagster resource."""
 
+from dataclasses import replace
+
 from dagster import ConfigurableResource
 from pydantic import Field
 
+from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.security import DEFAULT_MECHANISM, Security
-from eos_assets.settings import Settings
+from eos_assets.settings import MECHANISMS, PROTOCOLS, Settings
 
 
 class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
@@ -23,11 +26,19 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
 
     def connection(self) -> Connection:
         settings = Settings.load()
-        if not self.bootstrap_servers:
-            return Connection.load(settings)
-        if not self.security_protocol:
-            return Connection(self.bootstrap_servers, security=Security.load(settings))
-        security = Security(
+        if self.bootstrap_servers:
+            known = Connection(self.bootstrap_servers, security=Security.load(settings))
+        else:
+            known = Connection.load(settings)
+        return replace(known, security=self.security()) if self.security_protocol else known
+
+    def security(self) -> Security:
+        for name, value, allowed in (
+            ("security_protocol", self.security_protocol, PROTOCOLS),
+            ("sasl_mechanism", self.sasl_mechanism, MECHANISMS),
+        ):
+            if value not in allowed:
+                raise EosError(f"KafkaResource has {name}={value}.", f"Use one of {', '.join(allowed)}.")
+        return Security(
             self.security_protocol, self.sasl_mechanism, self.username, self.password, authority=self.authority
         )
-        return Connection(self.bootstrap_servers, security=security)

@@ -1,8 +1,9 @@
 """The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
 
 import os
+import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
@@ -14,6 +15,9 @@ from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 from eos_assets.shipping import ship
 from eos_assets.spark_config import IN_PROCESS, session_config
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SparkResource(LazyPySparkResource):
@@ -31,10 +35,20 @@ class SparkResource(LazyPySparkResource):
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
                 if settings.spark_python:
                     os.environ["PYSPARK_PYTHON"] = settings.spark_python
-            session = spark_session_from_config({**session_config(address, settings), **self.spark_config})
+            session = started(address, {**session_config(address, settings), **self.spark_config})
             if address != Stack(settings).address_of("spark"):  # that one runs this very code
                 ship(session, address, settings)
             self._spark_session = session
+
+
+def started(address: str, config: dict[str, Any]) -> "SparkSession":
+    try:
+        session: SparkSession = spark_session_from_config(config)
+    except Exception as failure:
+        shown = re.sub(r"(token=)[^;]*", r"\1(hidden)", address)
+        why = (str(failure).splitlines() or [type(failure).__name__])[0]
+        raise EosError(f"No Spark session at {shown}: {why}", "Check EOS_SPARK, and that it is reachable.") from failure
+    return session
 
 
 def spark_address(settings: Settings, wanted: str = "") -> str:

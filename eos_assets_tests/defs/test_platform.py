@@ -1,6 +1,7 @@
 """The platform through Dagster's own Python API: assets, checks, audit tables, sensors."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -13,6 +14,7 @@ from eos_assets.defs import sensors, tries
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
 from eos_assets.defs.partitions import add_missing, range_tags
 from eos_assets.defs.pipeline import pipeline_definitions
+from eos_assets.local.daemon import end_orphans
 from eos_assets_tests.defs.conftest import Platform, evaluations
 from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
@@ -186,6 +188,52 @@ def test_the_sensor_asks_for_the_lagging_partitions_and_is_quiet_otherwise(
         tick(platform, cursor)
     lab.run()
     assert tick(platform, cursor).run_requests == []
+
+
+def test_a_failed_check_or_a_run_that_failed_behind_its_commit_brings_another_run(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    monkeypatch.setattr(tries, "FIRST_WAIT_SECONDS", 0.0)
+    lab.fill(30)
+    (Path(platform.lake).parent / "file").touch()
+    broken = Platform(lab, platform.instance, str(Path(platform.lake).parent / "file" / "lake"))
+    assert not broken.materialize().success, "there is no place for the tables"
+    assert len(lab.read()) == 30, "and yet everything was committed"
+    asked = tick(platform)
+    (request,) = asked.run_requests or []
+    assert range_tags(0, 2).items() <= request.tags.items()
+    assert platform.materialize().success
+    assert tick(platform, asked.cursor).run_requests == []
+    sensor = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_failed_checks")
+
+    def checks_tick(cursor: str | None = None) -> dg.SensorResult:
+        result = sensor(dg.build_sensor_context(instance=platform.instance, cursor=cursor))
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    assert checks_tick().run_requests == []
+    producer = Producer(lab.connection.config())
+    producer.produce(lab.sink, b"25", b"5", 0)
+    producer.flush()
+    assert not platform.check()["none_invented"].passed
+    cursor = None
+    for _ in range(tries.TRIES):
+        again = checks_tick(cursor)
+        (request,) = again.run_requests or []
+        assert range_tags(0, 2).items() <= request.tags.items()
+        cursor = again.cursor
+    with pytest.raises(tries.GivenUp, match="none_invented failed 5 times: given up"):
+        checks_tick(cursor)
+
+
+def test_runs_of_a_daemon_that_ended_are_told_to_have_failed() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.QUEUED]
+        runs = [instance.add_run(dg.DagsterRun(job_name="job", status=status)).run_id for status in statuses]
+        assert end_orphans(instance) == 1
+        found = [run.status for run_id in runs if (run := instance.get_run_by_id(run_id))]
+        assert found == [dg.DagsterRunStatus.FAILURE, *statuses[1:]]
 
 
 def test_what_holds_the_source_back_or_a_run_that_commits_nothing_is_said_aloud(

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Producer, TopicPartition
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.exactly_once.provenance import ProvenanceMap
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets.kafka.topics import Topic
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.settings import Settings
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
 from eos_assets_tests.exactly_once.test_faults import Background
 
 
@@ -63,6 +66,25 @@ def test_what_is_wrong_since_the_last_proof_is_found_until_it_is_mended(make_lab
     producer.flush()
     broken = {finding.name for finding in lab.proof().findings if not finding.holds}
     assert "no_duplicates" in broken
+
+
+def test_a_sink_that_lost_its_end_is_red(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """The log of a partition is cut away below the broker: the topic is the same, and shorter than the ledger says."""
+    with KafkaCluster(tmp_path, settings=settings) as cluster:
+        lab = Lab(spark, cluster.connection, declare(partitions=1, sink=Topic("short", partitions=1)))
+        lab.create()
+        lab.fill(50)
+        lab.run()
+        assert lab.broken() == set()
+        cluster.stop()
+        data = cluster.nodes[0].data
+        for name in ("log", "index", "timeindex", "txnindex", "snapshot"):
+            for file in (data / "short-0").glob(f"*.{name}"):
+                file.unlink()
+        (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        cluster.start()
+        assert lab.with_().proof().holds is False
+        assert {"none_missing", "ledger_matches_sink"} & lab.broken()
 
 
 def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:

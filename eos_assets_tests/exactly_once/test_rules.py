@@ -1,6 +1,8 @@
 """The pure parts: names, resume rule, ledger, provenance, failures and the plan's text."""
 
 import itertools
+import linecache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger, provenance
+from eos_assets.exactly_once.code_version import code_version
 from eos_assets.exactly_once.failures import Failures, InjectedFailure
 from eos_assets.exactly_once.invariants import ledger_tiles_source
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
@@ -37,6 +40,14 @@ def test_a_weaker_mode_shares_no_name_with_the_real_one() -> None:
 
     found = [all_names(Names("p", "source", "sink", mode)) for mode in Mode]
     assert len(set.union(*found)) == sum(map(len, found))
+
+
+def test_a_later_generation_begins_with_nothing_of_an_earlier_one() -> None:
+    def own(generation: int) -> set[str]:
+        names = Names("p", "source", "sink", generation=generation)
+        return {names.group, names.proofs, names.ledger, names.provenance, names.changelog, names.seen}
+
+    assert len(own(1) | own(2)) == 12
 
 
 @given(st.none() | offsets, st.none() | offsets, offsets, offsets, st.integers(1, 10**9))
@@ -171,6 +182,49 @@ def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
 def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(EosError, match="no name for a pipeline"):
         pipeline(source=Topic("s"), sink=Topic("t"), name=name or " ")(lambda records: records)
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"sink": []}, "declares no sink"),
+        ({"source": Topic("t-dead-letters")}, "reads and writes one topic"),
+        ({"on_error": "ignore"}, "on_error='ignore'"),
+        ({"durability": "prod"}, "durability='prod'"),
+        ({"transaction_timeout_ms": 10}, "transaction_timeout_ms=10"),
+    ],
+)
+def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], told: str) -> None:
+    with pytest.raises(EosError, match=told):
+        pipeline(**{"source": Topic("s"), "sink": Topic("t"), "name": "p", **declared})(lambda records: records)
+
+
+def test_the_code_version_covers_what_the_transform_uses() -> None:
+    text = """
+LIMIT = 3
+KNOWN = {"b", "a"}
+def helper(x): return x + LIMIT
+def other(x): return x
+def transform(records): return [helper(x) for x in records if x in KNOWN]
+"""
+
+    def version(source: str) -> str:
+        module: dict[str, Any] = {"__name__": "example"}
+        exec(source, module)
+        linecache.cache["example"] = (len(source), None, source.splitlines(keepends=True), "example")
+        exec(compile(source, "example", "exec"), module)
+        return code_version(module["transform"], [Topic("t")])
+
+    same = version(text)
+    assert version(text) == same
+    assert version(text.replace("def other(x): return x", "def other(x): return 1")) == same, "it does not use that"
+    for old, new in (
+        ("LIMIT = 3", "LIMIT = 4"),
+        ('"b", "a"', '"a"'),
+        ("x + LIMIT", "x - LIMIT"),
+        ("[helper", "[-helper"),
+    ):
+        assert version(text.replace(old, new)) != same, old
 
 
 def test_the_nodes_above_the_source_are_read_from_the_plan() -> None:

@@ -188,6 +188,17 @@ def test_a_state_that_is_not_the_fold_is_red_and_a_changelog_that_others_wrote_t
         lab.run()
 
 
+def test_a_new_generation_begins_with_an_empty_state(make_lab: MakeLab) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    send(lab, some(20))
+    lab.run()
+    following = lab.with_(generation=2, shared_sink=True)
+    following.create()
+    assert following.run().complete
+    assert len(lab.read()) == 40, "everything a second time, on purpose"
+    assert following.broken() == set()
+
+
 def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -> None:
     """Wherever the ranges are cut, and whether the one before it was a repeat itself or not."""
     unique = {"unique_by": "value", "unique_within": 5, "slice_records": 3}

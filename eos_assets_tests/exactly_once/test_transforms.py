@@ -1,5 +1,6 @@
 """What a transform may be: any function of one record; whatever cannot be kept exact is refused or noticed."""
 
+import re
 import uuid
 from dataclasses import replace
 
@@ -19,9 +20,9 @@ from eos_assets_tests.waiting import wait_for
 
 
 def test_a_transform_is_unit_tested_without_kafka(spark: SparkSession) -> None:
-    rows = squares.transform(sample_records(spark, [("a", "12"), ("b", "x"), ("c", None)])).collect()
-    assert [row.value for row in rows] == ["144", None, None]
-    assert [row.error is None for row in rows] == [True, False, False]
+    rows = squares.transform(sample_records(spark, [("a", "-12"), ("b", "x"), ("c", None), ("d", "1.5")])).collect()
+    assert [row.value for row in rows] == ["144", None, None, None]
+    assert [row.error is None for row in rows] == [True, False, False, False]
 
 
 def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
@@ -36,6 +37,30 @@ def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
     assert lab.values() == [b"a", b"b", b"c", b"d"]
     assert (report.summary()[0].records_in, report.summary()[0].records_out) == (2, 4)
     assert lab.broken() == set()
+
+
+def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        parts = f.posexplode(f.split(f.col("value").cast("string"), ",")).alias("place", "value")
+        return records.select("key", parts, "origin").select(
+            "key", "value", (9 - f.col("place")).alias("sequence"), "origin"
+        )
+
+    lab = make_lab(spread, partitions=1)
+    lab.produce([b"a,b,c", b"d"], key=b"k")
+    assert lab.run().complete
+    assert lab.values() == [b"c", b"b", b"a", b"d"]
+    assert lab.broken() == set()
+    lab.produce([b"e,f"], key=b"k")
+    for number, told in (
+        (f.lit(7), "two outputs of source offset 2 .* have the sequence 7"),
+        (f.lit(None).cast("int"), "has no sequence"),
+    ):
+        wrong = lab.with_(transform=lambda r, number=number: spread(r).withColumn("sequence", number))
+        (outcome,) = wrong.run().outcomes
+        assert outcome.outcome == "failed"
+        assert re.search(told, outcome.reason)
+    assert len(lab.values()) == 4
 
 
 def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> None:
@@ -314,6 +339,8 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
     for told, transform in wrong.items():
         with pytest.raises(EosError, match=told):
             lab.with_(transform=transform).run()
+        with pytest.raises(EosError, match=told):
+            preview(lab.with_(transform=transform).pipeline, lab.spark, lab.connection, 3)
     assert lab.read() == []
 
 
@@ -327,18 +354,21 @@ def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: Make
     lab.produce([b"1", b"x", b"3"])
     with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
         lab.run()
+    with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
+        preview(lab.pipeline, lab.spark, lab.connection, 3)
     assert lab.read() == []
 
 
 def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeLab) -> None:
     lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
     lab.produce([b"%d" % n for n in range(10)])
-    lab.produce([b"poison"])
+    poison = b"java.net.SocketException: crashed, Connection reset"  # what a record says decides nothing
+    lab.produce([poison])
     lab.produce([b"%d" % n for n in range(11, 20)])
     assert lab.run().complete
     assert sorted(int(v or 0) for v in lab.values()) == [n for n in range(20) if n != 10]
     (letter,) = lab.read(lab.pipeline.names().dead_letters)
-    assert letter.value() == b"poison"
+    assert letter.value() == poison
     assert "CAST_INVALID_INPUT" in str(dict(letter.headers() or [])["eos.error"])
     assert lab.lag() == 0
     assert lab.broken() == set(), "running the transform again leaves out what it raises on"

@@ -13,6 +13,7 @@ from eos_assets.errors import EosError
 from eos_assets.files.access import Access, host
 from eos_assets.files.broken import Refused
 from eos_assets.files.limits import Meter
+from eos_assets.files.task import records_of
 from eos_assets.files.web import open_web
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.web_server import CERTIFICATE, WebServer, redirect, serving
@@ -204,3 +205,15 @@ def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, m
     assert "too large" in reason("memory://in/a.csv", small)
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert "fsspec is not installed" in reason("memory://in/a.csv", declared)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["http://HOST/über.csv", '{"url": "file:///ROOT/\\ud800.csv"}', "http://HOST/moved"],
+    ids=["path", "surrogate", "redirect"],
+)
+def test_what_no_library_understands_is_a_dead_letter(access: Access, web: WebServer, odd: str) -> None:
+    web.files["/moved"] = redirect("http://[")
+    value = odd.replace("HOST", f"127.0.0.1:{web.port}").replace("/ROOT", str(access.root)).encode()
+    (batch,) = records_of(value, {"partition": 0, "offset": 0, "ordinal": 0}, access)
+    assert batch["error"][0].as_py()

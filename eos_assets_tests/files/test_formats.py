@@ -155,6 +155,16 @@ def test_a_wrong_encoding_is_told_with_its_row(access: Access, name: str) -> Non
     assert "wrong encoding: byte 0xfc is not UTF-8" in found
 
 
+def test_parquet_text_that_is_no_utf8_is_told_with_its_row(access: Access) -> None:
+    assert access.root is not None
+    rows = [*transactions(5)]
+    columns = {name: [str(found[name]) for found in rows] for name in rows[0]}
+    odd = pa.array([b"a", b"b", b"\xff", b"d", b"e"], pa.binary()).view(pa.string())
+    url = parquet(access.root / "odd.parquet", {**columns, "text": odd})
+    assert "row 3" in reason(url, access)
+    assert "text is not UTF-8" in reason(url, access)
+
+
 def test_a_row_without_an_end_is_not_read_to_its_end(access: Access) -> None:
     for name, content in {
         "a.csv": f"{HEADER}\n{GOOD}\n" + "x" * 3_000_000,

@@ -1,9 +1,11 @@
 """Sensors with real daemons: failed runs are tried again with back-off, and a topic that grows is followed."""
 
+import psutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from eos_assets.defs.tries import FIRST_WAIT_SECONDS
+from eos_assets.local.daemon import TOLD
 from eos_assets_tests.served.stack import ServedStack, eventually
 
 pytestmark = pytest.mark.timeout(1200)
@@ -28,3 +30,26 @@ def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition
     assert "SUCCESS" in [run.status for run in (*later, second)]
     assert dagster.partitions("moody-out") == ["0", "1"]
     assert served.report("verify", "moody", "--full")["holds"]
+
+
+def test_a_run_that_died_with_its_daemon_is_run_again(served: ServedStack) -> None:
+    """F22. Everything of the daemon is killed in the middle of a run; `eos up` brings it back."""
+    dagster = served.dagster
+    eventually(lambda: all(run.ended for run in dagster.runs("squares_job")))
+    before, count = {run.id for run in dagster.runs("squares_job")}, served.count("datasink")
+    served.produce("datasource", [b"%d" % number for number in range(2 * 10**9, 2 * 10**9 + 200)])
+
+    def under_way() -> str | None:
+        started = [run.id for run in dagster.runs("squares_job") if run.id not in before and run.status == "STARTED"]
+        return started[0] if started else None
+
+    died = eventually(under_way) or ""
+    (daemon,) = (server["pid"] for server in served.report("status")["servers"] if server["name"] == "dagster-daemon")
+    for process in (psutil.Process(daemon), *psutil.Process(daemon).children(recursive=True)):
+        process.kill()
+    served.eos("up")
+    assert eventually(lambda: dagster.ended(died)) == "FAILURE"
+    assert TOLD in str(dagster.events(died))
+    eventually(lambda: served.count("datasink") == count + 200)
+    eventually(lambda: dagster.runs("squares_job")[0].status == "SUCCESS")
+    assert served.report("verify", "squares", "--full")["holds"]
