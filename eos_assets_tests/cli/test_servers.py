@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.folders import exclusive
@@ -91,6 +92,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     assert proof["sink_records"] == 2000
     assert "datasource/0/7" in eos("trace", "datasink", "0", "7").stdout
     assert "datasink/0/7" in eos("trace", "--source", "datasource", "0", "7").stdout
+    the_commands_tell_by_their_status(after["bootstrap_servers"])
 
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
@@ -101,6 +103,31 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     assert "Nothing" in eos("down").stdout
     eos("down", "--delete-data")
     assert not (home / "kafka").exists()
+
+
+def the_commands_tell_by_their_status(servers: str) -> None:
+    """Commands that look, commands that run in part, and commands that find something wrong."""
+    before = json.loads(eos("plan", "squares", "--json").stdout)
+    assert {plan["lag"] for plan in before} == {0}
+    eos("fill", "datasource", "--count", "300")
+    waiting = json.loads(eos("plan", "squares", "--json").stdout)
+    assert sum(plan["lag"] for plan in waiting) == 300
+    assert [plan["position"] for plan in waiting] == [plan["position"] for plan in before]
+    position = str(before[0]["position"])
+    assert "not yet processed" in eos("trace", "--source", "datasource", "0", position).stdout
+    assert "preview of squares" in eos("preview", "squares", "--records", "3").stdout
+    hopeless = eos("run", "squares", "--failure-probability", "1", "--max-attempts", "1", "--json", status=1)
+    assert not json.loads(hopeless.stdout)["complete"]
+    part = json.loads(eos("run", "squares", "--partition", "0", "--max-records", "10", "--json").stdout)
+    assert [(row["partition"], row["records_in"]) for row in part["partitions"]] == [(0, 10)]
+    eos("run", "squares")
+    assert "Spark cannot answer" in eos("audit", "squares", "--sql", "select nothing", status=1).stderr
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce("datasink", b"[/x] 25", b"[bold]5", 0)
+    producer.flush()
+    for more in ([], ["--isolation", "read_uncommitted"]):
+        assert "none_invented" in eos("verify", "squares", *more, status=1).stdout
+    assert "none_invented" in eos("checks", "squares", status=1).stdout
 
 
 def heed_interrupts() -> None:

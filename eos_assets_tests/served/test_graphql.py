@@ -18,8 +18,10 @@ def test_dagster_joins_what_already_runs(served: ServedStack) -> None:
         "dagster-webserver",
         "dagster-daemon",
     }
-    served.eos("up")
-    assert served.report("status") == before, "what runs is kept"
+    for command in (["up"], ["up", "--no-dagster"]):
+        served.eos(*command)
+        assert served.report("status") == before, "what runs is kept"
+    served.eos("doctor")
 
 
 def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served: ServedStack) -> None:
