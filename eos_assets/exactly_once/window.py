@@ -116,6 +116,8 @@ class Looker:
         places = [(topic, p) for topic in topics for p in connection.partitions(topic)]
         incremental = mode is Mode.EXACTLY_ONCE and not full
         self.proven = proven.load(connection, self.names, places) if incremental else {}
+        if any(self.proven.get((t, p), 0) > there.high for t in topics for p, there in bounds(connection, t).items()):
+            self.proven = {}  # what was proven is gone: a look at everything says what
 
     def look(self) -> Window:
         """What is there, and still is what the ledger began with."""

@@ -107,7 +107,9 @@ class PartitionWriter:
             self.position = decision.position
             return self.outcome(kind, getattr(decision, "reason", ""))
         self.before = -1 if self.position == self.planned.start else None
-        self.arrivals = Arrivals(cut(pieces, self.job.slice_records), self.job.transaction_timeout_ms / 20_000)
+        if not self.job.stateful:  # there the plan does the cutting
+            pieces = cut(pieces, self.job.slice_records)
+        self.arrivals = Arrivals(pieces, self.job.transaction_timeout_ms / 20_000)
         self.take_in(self.arrivals)
         self.write_held()
         self.check_tail()
@@ -329,11 +331,12 @@ def task_attempt() -> int:
     return context.attemptNumber() if context else 0
 
 
-def cut(pieces: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Pieces of at most so many rows."""
+def cut(pieces: Iterable[pa.RecordBatch], origins: int) -> Iterator[pa.RecordBatch]:
+    """Pieces of at most so many origins each: between two of them a slice may end."""
     for piece in pieces:
-        for low in range(0, piece.num_rows, rows):
-            yield piece.slice(low, rows)
+        begins = np.flatnonzero(np.diff(piece["o_offset"].to_numpy())) + 1
+        for low, high in itertools.pairwise([0, *begins[origins - 1 :: origins].tolist(), piece.num_rows]):
+            yield piece.slice(low, high - low)
 
 
 def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
