@@ -56,9 +56,7 @@ def make_plan(
         if partition not in known:
             raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
     found = bounds(connection, topic, chosen)
-    begun = set(
-        connection.partitions(pipeline.names(mode).ledger)
-    )  # the next run makes the ledger grow with the source
+    begun = set(connection.partitions(pipeline.names(mode).ledger))  # the next run makes it grow with the source
     reader = SourceReader(connection.config(), pipeline.names(mode))
     try:
         return [
@@ -84,6 +82,13 @@ def partition_plan(
     else:
         group = reader.group_offset(partition) if reader else None
         position = found.start if group is None else group
+    end = end_of(pipeline, partition, position, found, max_records)
+    genesis = reader.genesis(partition) if reader and tail is not None and mode is Mode.EXACTLY_ONCE else None
+    return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)
+
+
+def end_of(pipeline: Pipeline, partition: int, position: int, found: Bounds, max_records: int | None) -> int:
+    """Where a run ends that begins at this position; refused if the source no longer, or not yet, has it."""
     if position < found.start:
         raise EosError(
             f"{pipeline.source.name}/{partition}: the offsets {position} to {found.start - 1} were deleted before they "
@@ -96,6 +101,4 @@ def partition_plan(
             f"{pipeline.source.name}/{partition} ends at {found.stable}, but {position} is committed.",
             "The topic is not the one that was read before; check its name and its topic id.",
         )
-    end = found.stable if max_records is None else min(found.stable, position + max_records)
-    genesis = reader.genesis(partition) if reader and tail is not None and mode is Mode.EXACTLY_ONCE else None
-    return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)
+    return found.stable if max_records is None else min(found.stable, position + max_records)

@@ -55,7 +55,7 @@ class SourceReader:
         """The first entry of a ledger partition, which must be its genesis."""
         at = TopicPartition(self.names.ledger, partition)
         low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
-        found = records(self.consumer, self.names.ledger, partition, low, end, limit=1)
+        found = records(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
         value = found[0].value() if found else None
         first = ledger.load(value) if value is not None else None
         return first if isinstance(first, Genesis) else None

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
-    """Accepted is what has an output. Its amount is read from the source, the balance from the output of the account's
-    last accepted transaction; both are tied by the provenance map, so nothing that the function says is believed."""
+    """Accepted is what has an output. Its amount is read from the source, the balance behind it from the output; both
+    are tied by the provenance map, so nothing that the function says is believed."""
+    from pyspark.sql import Window as SparkWindow
     from pyspark.sql import functions as f
 
     name = "balances_are_sums"
@@ -47,24 +48,23 @@ def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "
     booked = accepted.join(source, ["source_partition", "source_offset"], "left").join(
         outputs, ["sink_partition", "sink_offset"], "left"
     )
-    accounts = booked.groupBy("account").agg(
-        f.sum("amount").cast("decimal(38,2)").alias("total"),
-        f.max_by("balance", "source_offset").alias("balance"),
-        f.count("*").alias("transactions"),
-    )
+    before = SparkWindow.partitionBy("account").orderBy("source_offset")  # up to and with its own transaction
+    balances = booked.withColumn("total", f.sum("amount").over(before).cast("decimal(38,2)"))
     wrong = ~f.col("total").eqNullSafe(f.col("balance"))
-    figures = accounts.agg(
-        f.count("*").alias("accounts"), f.sum("transactions").alias("transactions"), f.count_if(wrong).alias("wrong")
+    figures = balances.agg(
+        f.count_distinct("account").alias("accounts"),
+        f.count("*").alias("transactions"),
+        f.count_if(wrong).alias("wrong"),
     ).first()
     assert figures is not None
     if not figures.wrong:
-        told = f"{figures.accounts:,} accounts, each the sum of its transactions; {figures.transactions or 0:,} in all"
+        told = f"{figures.accounts:,} accounts, each the sum of its transactions; {figures.transactions:,} in all"
         return Finding(name, True, told)
     examples = tuple(
-        f"account {row.account}: the balance is {row.balance}, its {row.transactions} transactions are {row.total}"
-        for row in accounts.where(wrong).orderBy("account").limit(SHOWN).collect()
+        f"account {row.account}: behind offset {row.source_offset} the balance is {row.balance}, the sum {row.total}"
+        for row in balances.where(wrong).orderBy("account", "source_offset").limit(SHOWN).collect()
     )
-    return Finding(name, False, f"{figures.wrong} accounts are not the sum of their transactions", examples)
+    return Finding(name, False, f"{figures.wrong} balances are not the sum of the account's transactions", examples)
 
 
 BALANCES_ARE_SUMS = Fact(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
+from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
@@ -17,7 +18,9 @@ from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.report import RunReport
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import Topic, await_visible, create_topics
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.settings import Settings
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
 from eos_assets_tests.waiting import wait_for
 
 
@@ -299,6 +302,31 @@ def test_added_partitions_are_picked_up_once_from_their_start(make_lab: MakeLab)
     assert {entry.partition for entry in report.entries} == {3}
     lab.assert_squares([*range(400), *range(1000, 1050)])
     assert lab.broken() == set()
+
+
+def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """A cold `init_transactions`: the topic of transactions is not there yet."""
+    with KafkaCluster(tmp_path, settings=settings) as cluster:
+        lab = Lab(spark, cluster.connection, declare())
+        lab.create()
+        lab.fill(300)
+        assert "__transaction_state" not in lab.connection.metadata().topics
+        report = lab.run()
+        assert report.complete
+        assert report.attempts == 1
+        lab.assert_squares(range(300))
+        assert lab.broken() == set()
+
+
+def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) -> None:
+    lab.fill(30)
+    with pytest.raises(EosError, match=r"transaction_timeout_ms=3600000, and the broker allows 900000"):
+        lab.with_(transaction_timeout_ms=3_600_000).run()
+    with pytest.raises(EosError, match=r"min\.insync\.replicas|replication"):
+        lab.with_(durability="production").run()
+    assert lab.read(isolation="read_uncommitted") == []
 
 
 def test_a_source_that_grows_during_a_run_waits_for_the_next_one(make_lab: MakeLab) -> None:

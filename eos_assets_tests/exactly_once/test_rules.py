@@ -2,6 +2,7 @@
 
 import itertools
 import linecache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,16 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger, provenance
 from eos_assets.exactly_once.code_version import code_version
 from eos_assets.exactly_once.failures import Failures, InjectedFailure
-from eos_assets.exactly_once.invariants import ledger_tiles_source
+from eos_assets.exactly_once.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names, parse_transactional_id
 from eos_assets.exactly_once.narrow import nodes_above_source
 from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.exactly_once.plan import end_of
 from eos_assets.exactly_once.provenance import ProvenanceMap
 from eos_assets.exactly_once.resume import AlreadyDone, GoOn, Refused, StalePlan, decide
+from eos_assets.kafka.offsets import Bounds
 from eos_assets.kafka.topics import Topic
 
 offsets = st.integers(0, 2**62)
@@ -147,6 +150,60 @@ def test_ranges_that_tile_are_green_and_a_missing_one_is_red(sizes: list[int], g
     assert not ledger_tiles_source({0: [first, *whole, whole[-1]]}).holds
     if len(whole) > 1:
         assert not ledger_tiles_source({0: [first, *whole[1:]]}).holds
+
+
+PLANNED = pipeline(source=Topic("s"), sink=Topic("t"), name="planned")(lambda records: records)
+
+
+@given(
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    st.integers(0, 50),
+    st.none() | st.integers(1, 300),
+)
+def test_plans_end_at_the_last_stable_offset_and_tile_the_way_to_it(
+    position: int, start: int, size: int, unstable: int, most: int | None
+) -> None:
+    found = Bounds(start, start + size, start + size + unstable)
+    if not found.start <= position <= found.stable:
+        with pytest.raises(EosError, match=r"were deleted before|is committed"):
+            end_of(PLANNED, 0, position, found, most)
+        return
+    while position < found.stable:
+        end = end_of(PLANNED, 0, position, found, most)
+        assert position < end <= found.stable, "never over what is open, and always on"
+        assert most is None or end - position <= most
+        position = end
+    assert end_of(PLANNED, 0, position, found, most) == position, "nothing new is nothing to do"
+
+
+sums = st.lists(st.tuples(*[st.integers(0, 100)] * 3, st.integers(0, 2**64 - 1)), min_size=1, max_size=5)
+
+
+@given(sums, st.data())
+def test_one_figure_that_differs_between_ledger_and_sink_is_red(
+    parts: list[tuple[int, ...]], data: st.DataObject
+) -> None:
+    whole = replace(entry_over(0, 10), sinks=tuple(SinkPart("t", p, *part) for p, part in enumerate(parts)))
+    found = {(0, 0, "t", p): (part[0], part[1], part[2], part[3]) for p, part in enumerate(parts)}
+    assert ledger_matches_sink([whole], found).holds
+    place = data.draw(st.sampled_from(sorted(found)))
+    figure = data.draw(st.integers(0, 3))
+    wrong = list(found[place])
+    wrong[figure] += 1
+    assert not ledger_matches_sink([whole], {**found, place: (wrong[0], wrong[1], wrong[2], wrong[3])}).holds
+    assert not ledger_matches_sink([whole], {**found, (0, 10, "t", 0): (1, 0, 0, 0)}).holds, "nobody claims it"
+
+
+@given(st.dictionaries(st.integers(0, 5), st.integers(0, 100), min_size=1), st.data())
+def test_a_group_offset_that_differs_is_red_and_one_that_is_absent_is_not(
+    positions: dict[int, int], data: st.DataObject
+) -> None:
+    assert offsets_match_ledger(positions, dict(positions)).holds
+    partition = data.draw(st.sampled_from(sorted(positions)))
+    assert offsets_match_ledger(positions, {**positions, partition: None}).holds
+    assert not offsets_match_ledger(positions, {**positions, partition: positions[partition] + 1}).holds
 
 
 def entry_over(start: int, end: int) -> LedgerEntry:

@@ -88,7 +88,7 @@ def test_the_money_check_finds_a_balance_that_is_not_its_sum(
     assert cheat.run().complete
     assert cheat.broken() == {"balances_are_sums"}
     finding = balances_are_sums(cheat.pipeline, spark, connection)
-    assert finding.examples == ("account a: the balance is 2.99, its 2 transactions are 3.00",)
+    assert finding.examples == ("account a: behind offset 1 the balance is 2.99, the sum 3.00",)
 
 
 def cheating(records, state):  # type: ignore[no-untyped-def]
