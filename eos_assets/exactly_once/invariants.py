@@ -1,7 +1,7 @@
 """The invariants, each a pure function over what was found in the topics. A finding carries its counter-examples."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
@@ -75,7 +75,7 @@ def ledger_tiles_source(
     return wrong.finding("ledger_tiles_source", f"{covered:,} offsets covered, no gap, no overlap", "gaps or overlaps")
 
 
-def offsets_match_ledger(positions: dict[int, int], groups: dict[int, int | None]) -> Finding:
+def offsets_match_ledger(positions: Mapping[int, int | None], groups: dict[int, int | None]) -> Finding:
     """The committed group offset is the end of the last ledger entry. A missing one is normal after idle days."""
     wrong = Violations()
     missing = 0

@@ -267,7 +267,8 @@ class Verifier:
         if self.mode is not Mode.EXACTLY_ONCE:
             return []
         windows = self.window.partitions
-        positions = {p: w.position for p, w in windows.items() if w.position is not None}
+        known = (w for w in windows.values() if w.position is not None or w.group is not None)
+        positions = {w.partition: w.position for w in known}  # an empty ledger beside a group offset was lost
         groups = {p: w.group for p, w in windows.items() if w.group_known}
         return [
             ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()}),

@@ -78,6 +78,7 @@ class Graphql:
     def events(self, run_id: str) -> list[dict[str, Any]]:
         query = """query($id: ID!) {logsForRun(runId: $id) {... on EventConnection {events {
             __typename
+            ... on MessageEvent {message}
             ... on AssetCheckEvaluationEvent {evaluation {checkName success description}}
             ... on MaterializationEvent {assetKey {path} partition metadataEntries {label}}
         }}}}"""
