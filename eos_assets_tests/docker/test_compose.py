@@ -13,6 +13,9 @@ from eos_assets_tests.docker.native import ROOT, Native, postgres_folder, servic
 from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.waiting import wait_for
 
+#: Seconds for a run: three brokers, a cluster of Spark and Dagster share the cores of this machine.
+PATIENCE = 480
+
 
 def test_only_the_webserver_is_published_and_only_to_this_machine() -> None:
     published = {name: service["ports"] for name, service in services().items() if "ports" in service}
@@ -65,17 +68,17 @@ def platform(settings: Settings, tmp_path: Path) -> Iterator[Native]:
         native.down()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.skipif(postgres_folder() is None, reason="PostgreSQL is not installed (Debian: postgresql)")
 def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Native) -> None:
     platform.up()
     filled = platform.run("daemon", "eos", "fill", "datasource", "--count", "3000")
     assert filled.returncode == 0, filled.stderr
     dagster = Graphql(f"http://{LOOPBACK}:{platform.port('webserver', '3000')}")
-    run = wait_for(lambda: dagster.finished("squares_job"), 240) or ""
+    run = wait_for(lambda: dagster.finished("squares_job"), PATIENCE) or ""
     assert dagster.status(run) == "SUCCESS", "the sensor brought the new records over"
     launched = dagster.launch("squares_job", {"dagster/partition": "1"})
-    assert wait_for(lambda: dagster.ended(launched), 240) == "SUCCESS"
+    assert wait_for(lambda: dagster.ended(launched), PATIENCE) == "SUCCESS"
     materialized = [event for event in dagster.events(launched) if event["__typename"] == "MaterializationEvent"]
     assert {event["partition"] for event in materialized if event["assetKey"]["path"] == ["datasink"]} == {"1"}
     checks = dagster.check_evaluations(launched)
