@@ -127,6 +127,11 @@ class Settings:
         )
 
 
+def shown(text: str) -> str:
+    """An address as it may be printed: one of Spark Connect may hold a token."""
+    return re.sub(r"(token=)[^;]*", r"\1(hidden)", text)
+
+
 def address(text: str) -> str:
     """An address as it is, a folder as an absolute path: servers work elsewhere."""
     return text if "://" in text else str(Path(text).absolute())

@@ -1,7 +1,6 @@
 """`eos doctor`, `eos jars` and `eos settings`: what this machine has and lacks."""
 
 import os
-import re
 
 import click
 from rich.markup import escape
@@ -9,7 +8,7 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.settings import TABLE, Settings, markdown_table
+from eos_assets.settings import TABLE, Settings, markdown_table, shown
 
 
 @click.command("doctor")
@@ -48,6 +47,6 @@ def settings_command(markdown: bool) -> None:
     for setting in TABLE:
         value = os.environ.get(setting.name, "")
         values = f" ({', '.join(setting.choices)})" if setting.choices else ""
-        shown = "(hidden)" if value and setting.secret else re.sub(r"(token=)[^;]*", r"\1(hidden)", value)
-        table.add_row(*(escape(cell) for cell in (setting.name, setting.default, setting.meaning + values, shown)))
+        told = "(hidden)" if value and setting.secret else shown(value)
+        table.add_row(*(escape(cell) for cell in (setting.name, setting.default, setting.meaning + values, told)))
     console().print(table)

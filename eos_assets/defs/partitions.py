@@ -15,9 +15,13 @@ def range_tags(first: int, last: int) -> dict[str, str]:
     return {"dagster/asset_partition_range_start": str(first), "dagster/asset_partition_range_end": str(last)}
 
 
+def known_keys(instance: dg.DagsterInstance, topic: str) -> list[str]:
+    return list(instance.get_dynamic_partitions(f"{topic}_partitions"))
+
+
 def missing_keys(instance: dg.DagsterInstance, topic: str, connection: Connection) -> list[str]:
     """The partitions that the topic has and Dagster does not know yet, in numeric order."""
-    known = set(instance.get_dynamic_partitions(f"{topic}_partitions"))
+    known = set(known_keys(instance, topic))
     return [str(p) for p in sorted(connection.partitions(topic)) if str(p) not in known]
 
 

@@ -7,7 +7,7 @@ import dagster as dg
 
 from eos_assets.defs.evaluations import last_evaluations
 from eos_assets.defs.jobs import AssetJob
-from eos_assets.defs.partitions import missing_keys, range_tags
+from eos_assets.defs.partitions import known_keys, missing_keys, range_tags
 from eos_assets.defs.source_topic import observed
 from eos_assets.defs.tries import TRIES, Cursor, GivenUp, Tries
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -216,7 +216,7 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
             return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
         lost = [] if last_failed(instance, run.name) else found.lost  # a failed run is the other sensor's
         failed = sorted(found.failed + lost)
-        partitions = [int(key) for key in instance.get_dynamic_partitions(f"{pipeline.source.name}_partitions")]
+        partitions = [int(key) for key in known_keys(instance, pipeline.source.name)]
         if not failed or not partitions:
             return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
         tries = cursor.of("checks", 0)

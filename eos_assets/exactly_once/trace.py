@@ -67,11 +67,10 @@ def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset:
 
 def without_output(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:
     """Why nothing names a source record."""
-    plans = make_plan(pipeline, connection)
-    position = next((plan.position for plan in plans if plan.partition == partition), 0)
-    if offset >= position:
+    (plan,) = make_plan(pipeline, connection, partitions=[partition])
+    if offset >= plan.position:
         return "not yet processed"
-    if next(iter(stream(connection, pipeline.source.name, partition, offset, offset + 1)), None) is None:
+    if next(stream(connection, pipeline.source.name, partition, offset, offset + 1), None) is None:
         return "no record: a marker, or aborted"
     if pipeline.drops:
         return "dropped by the transform"

@@ -116,7 +116,8 @@ class Looker:
         places = [(topic, p) for topic in topics for p in connection.partitions(topic)]
         incremental = mode is Mode.EXACTLY_ONCE and not full
         self.proven = proven.load(connection, self.names, places) if incremental else {}
-        if any(self.proven.get((t, p), 0) > there.high for t in topics for p, there in bounds(connection, t).items()):
+        ends = {(t, p): there.high for t in topics if self.proven for p, there in bounds(connection, t).items()}
+        if any(self.proven.get(place, 0) > end for place, end in ends.items()):
             self.proven = {}  # what was proven is gone: a look at everything says what
 
     def look(self) -> Window:

@@ -26,11 +26,11 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
 
     def connection(self) -> Connection:
         settings = Settings.load()
-        if self.bootstrap_servers:
-            known = Connection(self.bootstrap_servers, security=Security.load(settings))
-        else:
+        if not self.bootstrap_servers:
             known = Connection.load(settings)
-        return replace(known, security=self.security()) if self.security_protocol else known
+            return replace(known, security=self.security()) if self.security_protocol else known
+        security = self.security() if self.security_protocol else Security.load(settings)
+        return Connection(self.bootstrap_servers, security=security)
 
     def security(self) -> Security:
         for name, value, allowed in (

@@ -1,7 +1,6 @@
 """The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from pydantic import Field
 from eos_assets.errors import EosError
 from eos_assets.local.java import find_java
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings
+from eos_assets.settings import Settings, shown
 from eos_assets.shipping import ship
 from eos_assets.spark_config import IN_PROCESS, session_config
 
@@ -45,9 +44,10 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
     try:
         session: SparkSession = spark_session_from_config(config)
     except Exception as failure:
-        shown = re.sub(r"(token=)[^;]*", r"\1(hidden)", address)
         why = (str(failure).splitlines() or [type(failure).__name__])[0]
-        raise EosError(f"No Spark session at {shown}: {why}", "Check EOS_SPARK, and that it is reachable.") from failure
+        raise EosError(
+            f"No Spark session at {shown(address)}: {why}", "Check EOS_SPARK, and that it is reachable."
+        ) from failure
     return session
 
 
