@@ -51,7 +51,8 @@ def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = SparkResource(address="in-process").spark_session
+    """The Spark named by EOS_SPARK, else one in this process."""
+    session = SparkResource(address=settings.spark or "in-process").spark_session
     yield session
     session.stop()
 

@@ -5,6 +5,7 @@ import signal
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -27,13 +28,13 @@ from eos_assets_tests.waiting import wait_for
 class Background:
     """A run in a thread of its own."""
 
-    def __init__(self, lab: Lab, failures: Failures | None = None) -> None:
+    def __init__(self, lab: Lab, failures: Failures | None = None, **options: Any) -> None:
         self.report: RunReport | None = None
         self.error: BaseException | None = None
 
         def work() -> None:
             try:
-                self.report = lab.run(failures)
+                self.report = lab.run(failures, **options)
             except BaseException as error:
                 self.error = error
 
@@ -162,6 +163,32 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
     report = slow.result()
     assert report.complete
     assert report.entries[0].task_attempt == 1, "the first attempt was lost"
+    lab.assert_squares(range(200))
+    assert lab.broken() == set()
+
+
+def test_a_run_whose_transactions_all_time_out_names_the_cause(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F11: every attempt of the task sleeps through its timeout, so the run ends, and says of what."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab.fill(200)
+    asleep = Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path), always=True)
+    run = Background(lab, asleep, max_attempts=1)
+
+    def aborted() -> bool:
+        return all(there.high == there.stable > 0 for there in bounds(lab.connection, lab.sink).values() if there.high)
+
+    while run.thread.is_alive():
+        for file in tmp_path.glob("*.pid"):
+            pid = int(file.read_text() or 0)
+            wait_for(aborted)
+            file.unlink()
+            os.kill(pid, signal.SIGCONT)
+        run.thread.join(0.1)
+    report = run.result()
+    assert not report.complete
+    assert "the broker aborted a transaction that was open for longer than 2000 ms" in report.failures[-1]
+    assert lab.read() == []
+    assert lab.run().complete
     lab.assert_squares(range(200))
     assert lab.broken() == set()
 
@@ -341,7 +368,8 @@ def test_a_source_that_grows_during_a_run_waits_for_the_next_one(make_lab: MakeL
     assert not lab.run(Failures(probability=1), max_attempts=1, say=grow).complete
     lab.produce([b"1000"], partition=1)
     assert lab.run().complete
-    lab.assert_squares([*range(100), 1000])
+    assert sorted(int(value or 0) for value in lab.values()) == [number**2 for number in (*range(100), 1000)]
+    assert lab.broken() == set()
 
 
 def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab: Lab) -> None:
