@@ -14,6 +14,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.preflight import check_topics
+from eos_assets.files.announce import announce, announcement
+from eos_assets.files.generate import generate, transactions
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import create_topics
@@ -55,6 +57,32 @@ spark = spark_session_from_config(session_config(settings.spark, settings))
 print(count())
 ship(spark, settings.spark, settings)
 print(count())
+spark.stop()
+"""
+
+
+#: The pipelines from files to balances, each run and proven; one line about each.
+FILES_TO_BALANCES = """
+import json
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.exactly_once.verify import verify_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.pipelines.balances import balances
+from eos_assets.pipelines.file_transactions import file_transactions
+from eos_assets.resources.spark import SparkResource
+from eos_assets.settings import Settings
+
+settings = Settings.load()
+connection, spark = Connection.load(settings), SparkResource().spark_session
+for pipeline in (file_transactions, balances):
+    once = RunOptions(failures=Failures(failpoint="before_commit", action="exit"))
+    report = run_pipeline(pipeline, spark, connection, once)
+    proof = verify_pipeline(pipeline, spark, connection, full=True)
+    facts = [fact.look(pipeline, spark, connection) for fact in pipeline.facts]
+    told = {"pipeline": pipeline.name, "complete": report.complete, "holds": proof.holds, **proof.figures}
+    told["out"] = sum(entry.records_out + entry.dead for entry in report.entries)
+    print(json.dumps({**told, "facts": {fact.name: fact.holds for fact in facts}}))
 spark.stop()
 """
 
@@ -128,6 +156,27 @@ def test_each_record_once_although_an_executor_and_then_a_broker_dies(
         assert keys == sorted(keys)
         assert all(int(value) == int(key) ** 2 for key, value in partition)
     assert sorted(int(key) for partition in pairs.values() for key, _ in partition) == list(range(2 * RECORDS))
+
+
+@pytest.mark.timeout(600)
+def test_files_become_balances_although_every_worker_dies_once(
+    on_cluster: SparkCluster, brokers: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EOS_PROFILE", "production")
+    monkeypatch.setenv("EOS_BOOTSTRAP_SERVERS", brokers.bootstrap_servers)
+    monkeypatch.setenv("EOS_FILES_ROOT", str(tmp_path))
+    eos("topics", "create")
+    paths = [generate(tmp_path / f"{seed}.csv.gz", transactions(500, seed=seed)) for seed in range(3)]
+    announce(brokers.connection, "files-with-transactions", [announcement(str(path)) for path in paths])
+    run = subprocess.run([sys.executable, "-c", FILES_TO_BALANCES], capture_output=True, text=True, timeout=500)
+    assert run.returncode == 0, run.stderr
+    files, booked = (json.loads(line) for line in run.stdout.splitlines())
+    for told in (files, booked):
+        assert told["complete"], told
+        assert told["holds"], told
+    assert (files["out"], booked["out"]) == (1500, 1500)
+    assert files["facts"] == {"files_match_ledger": True}
+    assert booked["facts"] == {"balances_are_sums": True}
 
 
 def run_and(disturb: Any, brokers: KafkaCluster) -> None:

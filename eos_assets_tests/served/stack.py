@@ -72,6 +72,7 @@ def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> Serve
         "EOS_HOME": str(home),
         "EOS_BOOTSTRAP_SERVERS": "",
         "EOS_SPARK": "",
+        "EOS_FILES_ROOT": str(folder / "incoming"),
         SERVICE: str(service),
         "PYTHONPATH": os.pathsep.join(filter(None, found)),
     }

@@ -1,4 +1,4 @@
-"""Sensors with real daemons: failed runs are tried again with back-off, and a topic that grows is followed."""
+"""Sensors with real daemons: a chain is followed, failed runs are tried again later, a topic that grows is followed."""
 
 import psutil
 import pytest
@@ -9,6 +9,22 @@ from eos_assets.local.daemon import TOLD
 from eos_assets_tests.served.stack import ServedStack, eventually
 
 pytestmark = pytest.mark.timeout(1200)
+
+
+def test_a_new_file_flows_through_to_the_balances_by_sensors_alone(served: ServedStack) -> None:
+    dagster = served.dagster
+    made = served.eos("files", "generate", "--count", "300", "--format", "csv.gz", "--format", "parquet")
+    served.eos("files", "announce", *(line.split("  ")[0] for line in made.splitlines()))
+    booked = ("balances", "balances-dead-letters")
+    eventually(lambda: sum(map(served.count, booked)) == 600)
+    assert served.count("transactions") == 600
+    for pipeline in ("file_transactions", "balances"):
+        eventually(lambda pipeline=pipeline: dagster.finished(f"{pipeline}_job"))
+        eventually(lambda pipeline=pipeline: all(run.ended for run in dagster.runs(f"{pipeline}_job")))
+        runs = dagster.runs(f"{pipeline}_job")
+        assert {run.status for run in runs} == {"SUCCESS"}
+        assert all("eos/try" in run.tags for run in runs), "nobody but the sensor asked"
+        assert served.report("verify", pipeline, "--full")["holds"]
 
 
 def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition_joins(served: ServedStack) -> None:
