@@ -1,11 +1,11 @@
 """Whether the audit tables say what the ledger says."""
 
 from eos_assets.audit.tables import AuditTables
-from eos_assets.exactly_once.invariants import Finding, Violations
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets.exactly_once.window import first_whole
 from eos_assets.kafka.offsets import bounds
+from eos_assets.proof.invariants import Finding, Violations
+from eos_assets.proof.window import first_whole
 
 FIGURES = ("next", "records_in", "records_out", "skipped", "dead")
 

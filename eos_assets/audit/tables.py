@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eos_assets.exactly_once import ledger, proven
+from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.shape import digest
 from eos_assets.exactly_once.source import read_ranges
-from eos_assets.exactly_once.tables import MAP_SCHEMA, unfold, unioned
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import await_stable, bounds, offsets_at
 from eos_assets.kafka.tail import stream
+from eos_assets.proof import proven
+from eos_assets.proof.tables import MAP_SCHEMA, unfold, unioned
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

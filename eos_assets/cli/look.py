@@ -12,8 +12,8 @@ from eos_assets.cli.progress import fetch_jars
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.preview import RESULTS, preview
-from eos_assets.exactly_once.trace import Link, origin_of, outcome_of, without_output
 from eos_assets.kafka.connection import Connection
+from eos_assets.proof.trace import Link, origin_of, outcome_of, without_output
 from eos_assets.registry import find_pipelines
 from eos_assets.settings import Settings
 

@@ -9,11 +9,11 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.defs.keys import sink_keys, table_key
 from eos_assets.defs.transactional_topic import told
-from eos_assets.exactly_once.fact import Fact
-from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.state_proof import NAME as STATE_NAME
-from eos_assets.exactly_once.verify import Verification, verify_pipeline
+from eos_assets.proof.fact import Fact
+from eos_assets.proof.invariants import Finding
+from eos_assets.proof.state_proof import NAME as STATE_NAME
+from eos_assets.proof.verify import Verification, verify_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.code_version import code_version
-from eos_assets.exactly_once.fact import Fact
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
+from eos_assets.proof.fact import Fact
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

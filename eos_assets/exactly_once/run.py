@@ -25,7 +25,7 @@ from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal
 from eos_assets.exactly_once.state import State
-from eos_assets.exactly_once.writer import closing_task, writing_task
+from eos_assets.exactly_once.tasks import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.denied import denied_in_spark
 from eos_assets.kafka.offsets import bounds

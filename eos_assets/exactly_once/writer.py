@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from eos_assets.exactly_once.held import Held
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.outcome import Outcome, record_batch
+from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
@@ -297,53 +297,9 @@ def missing_rows(job: Job, partition: int, count: int | None, offset: int) -> st
     )
 
 
-Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def writing_task(job: Job) -> Task:
-    """The function that runs in the Spark tasks: rows in, one outcome per source partition out."""
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt = task_attempt()
-        for partition, pieces in itertools.groupby(by_partition(batches), key=lambda piece: piece[0]):
-            writer = PartitionWriter(job, job.ranges[partition], attempt)
-            yield record_batch(writer.run(piece for _, piece in pieces))
-
-    return task
-
-
-def closing_task(job: Job) -> Task:
-    """Commits ranges in which there is nothing to write, through the same steps."""
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt = task_attempt()
-        for batch in batches:
-            for partition in batch["partition"].to_pylist():
-                yield record_batch(PartitionWriter(job, job.ranges[partition], attempt).run([]))
-
-    return task
-
-
-def task_attempt() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.attemptNumber() if context else 0
-
-
 def cut(pieces: Iterable[pa.RecordBatch], origins: int) -> Iterator[pa.RecordBatch]:
     """Pieces of at most so many origins each: between two of them a slice may end."""
     for piece in pieces:
         begins = np.flatnonzero(np.diff(piece["o_offset"].to_numpy())) + 1
         for low, high in itertools.pairwise([0, *begins[origins - 1 :: origins].tolist(), piece.num_rows]):
             yield piece.slice(low, high - low)
-
-
-def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Pieces of one source partition each, in order."""
-    for batch in batches:
-        partitions = batch["o_partition"].to_numpy()
-        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-        for low, high in itertools.pairwise(cuts):
-            if high > low:
-                yield int(partitions[low]), batch.slice(low, high - low)

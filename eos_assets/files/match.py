@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once import ledger
-from eos_assets.exactly_once.fact import Fact
-from eos_assets.exactly_once.invariants import Finding, Violations
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.source_reader import SourceReader
@@ -18,6 +16,8 @@ from eos_assets.files.limits import Meter
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
+from eos_assets.proof.fact import Fact
+from eos_assets.proof.invariants import Finding, Violations
 from eos_assets.settings import Settings
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from eos_assets.exactly_once.fact import Fact
-from eos_assets.exactly_once.invariants import SHOWN, Finding
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.source import read_ranges
-from eos_assets.exactly_once.tables import Tables
-from eos_assets.exactly_once.window import Looker
+from eos_assets.proof.fact import Fact
+from eos_assets.proof.invariants import SHOWN, Finding
+from eos_assets.proof.tables import Tables
+from eos_assets.proof.window import Looker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -66,7 +66,7 @@ FILES_TO_BALANCES = """
 import json
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.exactly_once.verify import verify_pipeline
+from eos_assets.proof.verify import verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.pipelines.balances import balances
 from eos_assets.pipelines.file_transactions import file_transactions

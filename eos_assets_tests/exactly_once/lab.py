@@ -10,15 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.invariants import Finding
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline, pipeline
 from eos_assets.exactly_once.report import RunReport
 from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.exactly_once.verify import Verification, verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.proof.invariants import Finding
+from eos_assets.proof.verify import Verification, verify_pipeline
 from eos_assets_tests.exactly_once.watcher import Seen, Watcher
 
 

@@ -14,7 +14,6 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger, provenance
 from eos_assets.exactly_once.code_version import code_version
 from eos_assets.exactly_once.failures import Failures, InjectedFailure
-from eos_assets.exactly_once.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names, parse_transactional_id
@@ -25,6 +24,7 @@ from eos_assets.exactly_once.provenance import ProvenanceMap
 from eos_assets.exactly_once.resume import AlreadyDone, GoOn, Refused, StalePlan, decide
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.kafka.topics import Topic
+from eos_assets.proof.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
 
 offsets = st.integers(0, 2**62)
 identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)

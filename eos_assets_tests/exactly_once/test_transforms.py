@@ -387,7 +387,7 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
 
 
 def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: MakeLab) -> None:
-    from eos_assets.exactly_once.verify import verify_pipeline
+    from eos_assets.proof.verify import verify_pipeline
 
     lab = make_lab(partitions=1)
     lab.fill(100)

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 
 from eos_assets.exactly_once.arrivals import Arrivals
 from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.judges import NAMED, RECORD, Case, Scope, SourceJudge
+from eos_assets.proof.case import NAMED, RECORD, Case, Scope
+from eos_assets.proof.source_judge import SourceJudge
 from eos_assets_tests.exactly_once.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"

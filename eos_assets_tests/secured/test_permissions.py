@@ -13,10 +13,10 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import preflight
 from eos_assets.exactly_once.permissions import Permission, permissions
 from eos_assets.exactly_once.run import run_pipeline
-from eos_assets.exactly_once.verify import verify_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
+from eos_assets.proof.verify import verify_pipeline
 from eos_assets_tests.exactly_once.lab import Lab
 from eos_assets_tests.secured.conftest import PIPELINE, USER, Guarded
 

@@ -6,6 +6,7 @@ from confluent_kafka.admin import NewPartitions
 
 from eos_assets.defs.tries import FIRST_WAIT_SECONDS
 from eos_assets.local.daemon import TOLD
+from eos_assets_tests.served.graphql import Graphql, Run
 from eos_assets_tests.served.stack import ServedStack, eventually
 
 pytestmark = pytest.mark.timeout(1200)
@@ -19,12 +20,20 @@ def test_a_new_file_flows_through_to_the_balances_by_sensors_alone(served: Serve
     eventually(lambda: sum(map(served.count, booked)) == 600)
     assert served.count("transactions") == 600
     for pipeline in ("file_transactions", "balances"):
-        eventually(lambda pipeline=pipeline: dagster.finished(f"{pipeline}_job"))
-        eventually(lambda pipeline=pipeline: all(run.ended for run in dagster.runs(f"{pipeline}_job")))
-        runs = dagster.runs(f"{pipeline}_job")
+        runs = ended_runs(dagster, f"{pipeline}_job")
         assert {run.status for run in runs} == {"SUCCESS"}
         assert all("eos/try" in run.tags for run in runs), "nobody but the sensor asked"
         assert served.report("verify", pipeline, "--full")["holds"]
+
+
+def ended_runs(dagster: Graphql, job: str) -> list[Run]:
+    """All runs of a job, once there is one and none is under way."""
+
+    def ended() -> list[Run]:
+        runs = dagster.runs(job)
+        return runs if all(run.ended for run in runs) else []
+
+    return eventually(ended)
 
 
 def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition_joins(served: ServedStack) -> None:

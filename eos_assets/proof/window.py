@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 
-from eos_assets.exactly_once import ledger, proven, provenance
+from eos_assets.exactly_once import ledger, provenance
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.preflight import check_ids
-from eos_assets.exactly_once.proven import Offsets
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, await_stable, bounds, stable_ends
 from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import is_compacted
+from eos_assets.proof import proven
+from eos_assets.proof.proven import Offsets
 
 #: How long to wait until what the ledger speaks of is stable in the sinks.
 PATIENCE_SECONDS = 30.0

@@ -5,13 +5,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from eos_assets.exactly_once import proven
-from eos_assets.exactly_once.invariants import (
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.permissions import check_permissions
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets.proof import proven
+from eos_assets.proof.case import Case, Scope
+from eos_assets.proof.invariants import (
     SHOWN,
     Finding,
     Sums,
@@ -23,15 +28,13 @@ from eos_assets.exactly_once.invariants import (
     no_open_transactions,
     offsets_match_ledger,
 )
-from eos_assets.exactly_once.judges import TOLD_SCHEMA, Case, Scope, SinkJudge, SourceJudge
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.permissions import check_permissions
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.state_proof import StateProof
-from eos_assets.exactly_once.tables import Tables, unioned
-from eos_assets.exactly_once.window import Looker
-from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds
+from eos_assets.proof.sink_judge import SinkJudge
+from eos_assets.proof.source_judge import SourceJudge
+from eos_assets.proof.state_proof import StateProof
+from eos_assets.proof.tables import Tables, unioned
+from eos_assets.proof.tally import TALLY_SCHEMA, Tally, tally
+from eos_assets.proof.told import TOLD_SCHEMA
+from eos_assets.proof.window import Looker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +43,6 @@ FOR_EVER = 1 << 62
 #: Brokers look for transactions that outlived their timeout every ten seconds.
 SWEEP_SECONDS = 10.0
 POLL_SECONDS = 0.5
-TALLY = pa.schema([("kind", pa.string()), ("n", pa.int64()), ("examples", pa.list_(pa.string()))])
-TALLY_SCHEMA = "kind string, n long, examples array<string>"
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -79,14 +80,6 @@ def verify_pipeline(
     It writes nothing but the mark from which the next proof goes on, and that only if everything holds.
     """
     return Verifier(pipeline, spark, connection, mode, isolation, full=full, lake=lake).verify()
-
-
-@dataclass
-class Tally:
-    """How often something was found, and the first examples."""
-
-    n: int = 0
-    examples: list[str] = field(default_factory=list)
 
 
 class Verifier:
@@ -326,38 +319,3 @@ def sink_task(case: Case) -> Task:
 
 def source_task(case: Case) -> Task:
     return lambda batches: SourceJudge(case).judge(batches)
-
-
-def tally(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What judges told in; sums and the first examples of each kind out. So violations without end take no memory."""
-    for batch in batches:
-        for kind in pc.unique(batch["kind"]).to_pylist():
-            rows = batch.filter(pc.equal(batch["kind"], kind))
-            if kind == "content":
-                yield from differences(rows)
-            else:
-                examples = [text for text in rows["text"].to_pylist() if text]
-                whole = kind in ("sum", "dropped")
-                yield tallied(kind, pc.sum(rows["lost"]).as_py(), examples if whole else examples[:SHOWN])
-
-
-def differences(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Content that did not cancel out: what is there as often elsewhere was moved, the rest is lost or too many."""
-    moved = pc.min_element_wise(rows["lost"], rows["more"])
-    kinds = {
-        "lost": (pc.subtract(rows["lost"], moved), "source record {source_partition}/{source_offset} → {text}"),
-        "too many": (pc.subtract(rows["more"], moved), "{text}/{sink_partition}/{sink_offset}"),
-        "moved": (moved, "{text}/{sink_partition}/{sink_offset} of source record {source_partition}/{source_offset}"),
-    }
-    for kind, (n, example) in kinds.items():
-        wrong = rows.filter(pc.greater(n, 0)).slice(0, SHOWN).to_pylist()
-        if wrong:
-            yield tallied(kind, pc.sum(n).as_py(), [f"{kind}: {example.format(**flat(row))}" for row in wrong])
-
-
-def flat(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, **(row["sink"] or {}), **(row["source"] or {})}
-
-
-def tallied(kind: str, n: int, examples: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"kind": kind, "n": n, "examples": examples}], TALLY)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.changelog import decoded, empty, encoded
 from eos_assets.exactly_once.folding import Folded, Folding
-from eos_assets.exactly_once.invariants import SHOWN, Finding
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.state import State, overlaid
-from eos_assets.exactly_once.window import PartitionWindow, Window
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.tail import stream
+from eos_assets.proof.invariants import SHOWN, Finding
+from eos_assets.proof.window import PartitionWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,11 +11,11 @@ from confluent_kafka import Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from eos_assets.exactly_once import window
 from eos_assets.exactly_once.provenance import ProvenanceMap
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.proof import window
 from eos_assets.settings import Settings
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
 from eos_assets_tests.exactly_once.test_faults import Background

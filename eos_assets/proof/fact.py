@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eos_assets.exactly_once.invariants import Finding
 from eos_assets.kafka.connection import Connection
+from eos_assets.proof.invariants import Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,16 @@ import pyarrow as pa
 from eos_assets.exactly_once import provenance
 from eos_assets.exactly_once.folding import home_of
 from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.judges import KEPT, NAMED, RECORD, TOLD, TOLD_SCHEMA
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import digest, transformed, travelling
 from eos_assets.exactly_once.source import read_ranges, records
-from eos_assets.exactly_once.state_proof import StateProof
-from eos_assets.exactly_once.window import Window
 from eos_assets.kafka.connection import Connection
+from eos_assets.proof.case import KEPT, NAMED, RECORD
+from eos_assets.proof.state_proof import StateProof
+from eos_assets.proof.told import TOLD, TOLD_SCHEMA
+from eos_assets.proof.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

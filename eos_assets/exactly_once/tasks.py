@@ -1,0 +1,54 @@
+"""What runs in the Spark tasks: Arrow batches in, one outcome per source partition out."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from eos_assets.exactly_once.job import Job
+from eos_assets.exactly_once.outcome import record_batch
+from eos_assets.exactly_once.writer import PartitionWriter
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def writing_task(job: Job) -> Task:
+    """The function that runs in the Spark tasks: rows in, one outcome per source partition out."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        attempt = task_attempt()
+        for partition, pieces in itertools.groupby(by_partition(batches), key=lambda piece: piece[0]):
+            writer = PartitionWriter(job, job.ranges[partition], attempt)
+            yield record_batch(writer.run(piece for _, piece in pieces))
+
+    return task
+
+
+def closing_task(job: Job) -> Task:
+    """Commits ranges in which there is nothing to write, through the same steps."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        attempt = task_attempt()
+        for batch in batches:
+            for partition in batch["partition"].to_pylist():
+                yield record_batch(PartitionWriter(job, job.ranges[partition], attempt).run([]))
+
+    return task
+
+
+def task_attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.attemptNumber() if context else 0
+
+
+def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Pieces of one source partition each, in order."""
+    for batch in batches:
+        partitions = batch["o_partition"].to_numpy()
+        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+        for low, high in itertools.pairwise(cuts):
+            if high > low:
+                yield int(partitions[low]), batch.slice(low, high - low)
