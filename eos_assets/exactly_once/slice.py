@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +11,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.exactly_once.numbering import Numbering
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.target import Target
 from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
 from eos_assets.kafka.denied import Denied, denial
 from eos_assets.kafka.producer import Producer, Refused, messages_of
@@ -24,25 +25,6 @@ CHUNK_ROWS = 10_000
 CHUNK_BYTES = 4 << 20
 #: Records produced one by one between two looks at the delivery reports.
 POLL_ROWS = 500
-
-
-@dataclass
-class Target:
-    """One partition of one topic, and what this slice wrote to it, in order."""
-
-    topic: str
-    partition: int
-    digest: int = 0
-    count: int = 0
-    source_offsets: list[Integers] = field(default_factory=list)
-    sequences: list[npt.NDArray[np.int32]] = field(default_factory=list)
-
-    def note(self, source_offsets: Integers, sequences: Integers) -> None:
-        if source_offsets[0] == source_offsets[-1]:  # of one origin, perhaps a very wide one: one number will do
-            source_offsets = np.broadcast_to(source_offsets[:1].copy(), source_offsets.shape)
-        self.source_offsets.append(source_offsets)
-        self.sequences.append(sequences.astype(np.int32))
-        self.count += len(source_offsets)
 
 
 class Slice:
@@ -56,8 +38,7 @@ class Slice:
         self.producer = producer
         self.routes = Routes(job, partition)
         self.began_ms = int(time.time() * 1000)
-        self.next = start
-        self.records_in = 0
+        self.numbering = Numbering(partition)
         self.records_out = 0
         self.bytes_out = 0
         self.dead = 0
@@ -69,13 +50,20 @@ class Slice:
         self.repeats = 0
         #: What went to the changelogs. No map names it: it comes from the state, not from one record.
         self.changes: dict[tuple[str, int], Target] = {}
-        self._last_origin = -1
-        self._next_sequence = 0
+
+    @property
+    def records_in(self) -> int:
+        return self.numbering.origins
+
+    @property
+    def next(self) -> int:
+        """The first source offset behind what was written so far."""
+        return self.numbering.last_origin + 1 if self.records_in else self.start
 
     def write(self, rows: pa.RecordBatch, reader: SourceReader) -> None:
         """Produces the outputs and dead letters of these rows, in their order, and notes the skips."""
         offsets = rows["o_offset"].to_numpy()
-        sequences = self.number(rows, offsets)
+        sequences = self.numbering.number(rows, offsets)
         if "content_digest" in rows.schema.names and rows["content_digest"].null_count < rows.num_rows:
             self.note_files(rows["content_digest"], offsets)
         outputs = np.ones(len(offsets), bool)
@@ -100,45 +88,6 @@ class Slice:
         for offset, digest in zip(offsets[told].tolist(), digests.drop_null().to_pylist(), strict=True):
             if self.files.setdefault(str(offset), digest) != digest:
                 raise Hopeless(f"the transform gave source offset {offset} of partition {self.partition} two digests")
-
-    def number(self, rows: pa.RecordBatch, offsets: Integers) -> Integers:
-        """The sequence of each row among the rows of its origin: given by the transform, else the order of arrival."""
-        sequences: Integers
-        changes = np.flatnonzero(np.diff(offsets, prepend=self._last_origin))
-        self.records_in += len(changes)
-        if "sequence" in rows.schema.names:
-            sequences = self.given_sequences(rows, offsets)
-        else:
-            index = np.arange(len(offsets))
-            begins = np.zeros(len(offsets), np.int64)
-            begins[changes] = index[changes]
-            begins = np.maximum.accumulate(begins)
-            sequences = index - begins
-            if not len(changes) or changes[0] > 0:  # the first rows belong to the origin of the last batch
-                upto = changes[0] if len(changes) else len(offsets)
-                sequences[:upto] += self._next_sequence
-        self._last_origin = int(offsets[-1])
-        self._next_sequence = int(sequences[-1]) + 1
-        self.next = self._last_origin + 1
-        return sequences
-
-    def given_sequences(self, rows: pa.RecordBatch, offsets: Integers) -> Integers:
-        """They come sorted; each output of one record needs a number of its own."""
-        if rows["sequence"].null_count:
-            at = int(offsets[rows["sequence"].is_null().to_numpy(zero_copy_only=False)][0])
-            raise Hopeless(f"an output of source offset {at} of partition {self.partition} has no sequence")
-        given: Integers = rows["sequence"].to_numpy()
-        if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
-            raise Hopeless(f"a sequence in partition {self.partition} is negative or larger than 32 bits hold")
-        before = self._next_sequence - 1 if offsets[0] == self._last_origin else -1
-        repeated = (np.diff(offsets, prepend=self._last_origin) == 0) & (np.diff(given, prepend=before) <= 0)
-        if repeated.any():
-            at = int(np.argmax(repeated))
-            raise Hopeless(
-                f"two outputs of source offset {offsets[at]} of partition {self.partition} have the sequence "
-                f"{given[at]}: give each one a number of its own"
-            )
-        return given
 
     def write_outputs(self, rows: pa.RecordBatch, offsets: Integers, sequences: Integers) -> None:
         digests = rows["digest"].to_numpy().view(np.uint64)

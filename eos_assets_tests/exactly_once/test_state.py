@@ -27,9 +27,9 @@ from eos_assets.exactly_once.resume import GoOn, StalePlan, decide
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.state import State
 from eos_assets.kafka.routing import partitions_of
+from eos_assets_tests.exactly_once.background import Background, stopped
 from eos_assets_tests.exactly_once.folds import Counts, declare_sliding, folded, sliding
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
-from eos_assets_tests.exactly_once.test_faults import Background, stopped
 from eos_assets_tests.waiting import wait_for
 
 KEYS = [b"a", b"b", b"c", b"d", b"e", b"f"]

@@ -17,8 +17,8 @@ from eos_assets.kafka.topics import Topic
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.proof import window
 from eos_assets.settings import Settings
+from eos_assets_tests.exactly_once.background import Background
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
-from eos_assets_tests.exactly_once.test_faults import Background
 
 
 def delete_below(lab: Lab, topic: str, offset: int) -> None:

@@ -1,0 +1,40 @@
+"""A run beside the test: in a thread of its own, or stopped in the middle."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.report import RunReport
+from eos_assets_tests.exactly_once.lab import Lab
+from eos_assets_tests.waiting import wait_for
+
+
+class Background:
+    """A run in a thread of its own."""
+
+    def __init__(self, lab: Lab, failures: Failures | None = None, **options: Any) -> None:
+        self.report: RunReport | None = None
+        self.error: BaseException | None = None
+
+        def work() -> None:
+            try:
+                self.report = lab.run(failures, **options)
+            except BaseException as error:
+                self.error = error
+
+        self.thread = threading.Thread(target=work)
+        self.thread.start()
+
+    def result(self) -> RunReport:
+        self.thread.join(120)
+        if self.error:
+            raise self.error
+        assert self.report is not None
+        return self.report
+
+
+def stopped(folder: Path, partition: int = 0) -> int:
+    """The id of the worker that stopped itself."""
+    file = folder / f"{partition}.pid"
+    return int(wait_for(lambda: file.exists() and file.read_text()))

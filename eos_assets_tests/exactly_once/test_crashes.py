@@ -1,0 +1,189 @@
+"""Crashes, zombies, rivals and timeouts: after each, heal, finish, and count what a reader of committed data sees."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from eos_assets.exactly_once.failures import FAILPOINTS, Failures
+from eos_assets.exactly_once.modes import Mode
+from eos_assets.kafka.offsets import bounds
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.settings import Settings
+from eos_assets_tests.exactly_once.background import Background, stopped
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
+from eos_assets_tests.waiting import wait_for
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) -> None:
+    """F1, F2."""
+    lab.fill(900)
+    report = lab.run(Failures(failpoint=failpoint, action="exit"))
+    assert report.complete
+    lab.assert_squares(range(900))
+    assert lab.lag() == 0
+    assert [entry.start for entry in report.entries] == [0, 0, 0], "one entry per partition, also after a crash"
+
+
+def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
+    """F1 with several slices, failing transactions and a killed worker; every invariant from the topics."""
+    lab = lab.with_(slice_records=100)
+    lab.fill(3000)
+    report = lab.run(Failures(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
+    assert report.complete
+    lab.assert_squares(range(3000))
+    assert lab.broken() == set()
+
+
+def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
+    lab.fill(300)
+    report = lab.run(Failures(probability=1), max_attempts=2)
+    assert not report.complete
+    assert report.attempts == 2
+    assert report.entries == []
+    assert lab.read() == []
+    assert "InjectedFailure" in report.failures[-1]
+    assert len(lab.read(isolation="read_uncommitted")) > 0, "they were written, and aborted"
+    assert lab.run().complete
+    lab.assert_squares(range(300))
+
+
+def test_a_zombie_that_wakes_after_its_successor_is_fenced(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F4: stopped with everything produced, just before its commit."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    zombie = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    successor = lab.run()
+    assert successor.complete
+    os.kill(pid, signal.SIGCONT)
+    report = zombie.result()
+    assert report.entries == []
+    assert [outcome.outcome for outcome in report.outcomes] == ["fenced"]
+    assert report.complete, "the successor did its work"
+    lab.assert_squares(range(500))
+    assert lab.broken() == set()
+
+
+def test_a_late_zombie_with_an_old_plan_writes_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F5: stopped before `init_transactions`, woken after its successor's commit."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    assert lab.run().complete
+    os.kill(pid, signal.SIGCONT)
+    report = zombie.result()
+    assert report.entries == []
+    assert [outcome.outcome for outcome in report.outcomes] == ["already_done"]
+    lab.assert_squares(range(500))
+    assert lab.broken() == set()
+
+
+def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F5, the other way round: the successor is the one that is fenced, and each range is there once."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path / "a")))
+    first = stopped(tmp_path / "a")
+    successor = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path / "b")))
+    second = stopped(tmp_path / "b")
+    os.kill(first, signal.SIGCONT)
+    assert zombie.result().complete
+    os.kill(second, signal.SIGCONT)
+    assert successor.result().complete
+    assert len(zombie.result().entries) + len(successor.result().entries) == 1
+    lab.assert_squares(range(500))
+    assert lab.broken() == set()
+
+
+def test_two_runs_at_once_commit_each_range_once(lab: Lab) -> None:
+    """F6."""
+    lab = lab.with_(slice_records=200)
+    lab.fill(3000)
+    one, two = Background(lab), Background(lab)
+    assert one.result().complete
+    assert two.result().complete
+    lab.assert_squares(range(3000))
+    assert lab.broken() == set()
+
+
+def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F11: a task that sleeps through its transaction timeout."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab.fill(200)
+    slow = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    wait_for(lambda: any(there.high > there.stable for there in bounds(lab.connection, lab.sink).values()))
+    wait_for(lambda: all(there.high == there.stable for there in bounds(lab.connection, lab.sink).values()))
+    os.kill(pid, signal.SIGCONT)
+    report = slow.result()
+    assert report.complete
+    assert report.entries[0].task_attempt == 1, "the first attempt was lost"
+    lab.assert_squares(range(200))
+    assert lab.broken() == set()
+
+
+def test_a_run_whose_transactions_all_time_out_names_the_cause(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F11: every attempt of the task sleeps through its timeout, so the run ends, and says of what."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab.fill(200)
+    asleep = Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path), always=True)
+    run = Background(lab, asleep, max_attempts=1)
+
+    def aborted() -> bool:
+        return all(there.high == there.stable > 0 for there in bounds(lab.connection, lab.sink).values() if there.high)
+
+    while run.thread.is_alive():
+        for file in tmp_path.glob("*.pid"):
+            pid = int(file.read_text() or 0)
+            wait_for(aborted)
+            file.unlink()
+            os.kill(pid, signal.SIGCONT)
+        run.thread.join(0.1)
+    report = run.result()
+    assert not report.complete
+    assert "the broker aborted a transaction that was open for longer than 2000 ms" in report.failures[-1]
+    assert lab.read() == []
+    assert lab.run().complete
+    lab.assert_squares(range(200))
+    assert lab.broken() == set()
+
+
+def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """A cold `init_transactions`: the topic of transactions is not there yet."""
+    with KafkaCluster(tmp_path, settings=settings) as cluster:
+        lab = Lab(spark, cluster.connection, declare())
+        lab.create()
+        lab.fill(300)
+        assert "__transaction_state" not in lab.connection.metadata().topics
+        report = lab.run()
+        assert report.complete
+        assert report.attempts == 1
+        lab.assert_squares(range(300))
+        assert lab.broken() == set()
+
+
+def test_the_weaker_modes_double_and_lose_and_the_checks_say_so(lab: Lab) -> None:
+    """S6: the same failures in all three modes."""
+    lab.fill(300)
+    failures = Failures(failpoint="before_commit", action="raise")
+    assert lab.run(failures).complete
+    lab.assert_squares(range(300))
+    for mode in (Mode.AT_LEAST_ONCE, Mode.AT_MOST_ONCE):
+        lab.create(mode)
+        assert lab.run(failures, mode=mode).complete
+    doubled = lab.read(f"{lab.sink}.at_least_once")
+    assert len(doubled) > 300
+    assert {"no_duplicates", "values_recompute"} <= lab.broken(Mode.AT_LEAST_ONCE)
+    lost = lab.read(f"{lab.sink}.at_most_once")
+    assert len(lost) < 300
+    assert {"none_missing", "values_recompute"} <= lab.broken(Mode.AT_MOST_ONCE)
+    lab.assert_squares(range(300))

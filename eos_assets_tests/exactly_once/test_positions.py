@@ -1,0 +1,136 @@
+"""What tells where to go on: group offsets that are gone or were moved, topics that are not the same any more."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.plan import make_plan
+from eos_assets.kafka.topics import create_topics
+from eos_assets_tests.exactly_once.background import Background, stopped
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.waiting import wait_for
+
+
+def test_deleted_group_offsets_are_restored_from_the_ledger(lab: Lab) -> None:
+    """F14."""
+    lab.fill(600)
+    lab.run()
+    group = lab.pipeline.names().group
+    lab.connection.admin.delete_consumer_groups([group])[group].result()
+    assert group_offsets(lab) == [None, None, None]
+    assert lab.broken() == set(), "an absent group offset is normal after idle days"
+    lab.run()
+    lab.assert_squares(range(600))
+    lab.fill(600)
+    lab.run()
+    lab.assert_squares(range(1200))
+    assert group_offsets(lab) == [plan.position for plan in make_plan(lab.pipeline, lab.connection)]
+
+
+def group_offsets(lab: Lab) -> list[int | None]:
+    group = lab.pipeline.names().group
+    wanted = [TopicPartition(lab.source, p) for p in range(3)]
+    futures = lab.connection.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
+    found = futures[group].result().topic_partitions
+    return [at.offset if at.offset >= 0 else None for at in sorted(found, key=lambda at: at.partition)]
+
+
+def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) -> None:
+    lab.fill(30)
+    with pytest.raises(EosError, match=r"transaction_timeout_ms=3600000, and the broker allows 900000"):
+        lab.with_(transaction_timeout_ms=3_600_000).run()
+    with pytest.raises(EosError, match="insists on durable topics"):
+        lab.with_(durability="production").run()
+    assert lab.read(isolation="read_uncommitted") == []
+
+
+def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab: Lab) -> None:
+    lab.fill(30)
+    producer = Producer(lab.connection.config())
+    producer.produce(lab.sink, b"25", b"5", 0)
+    producer.flush()
+    for chosen in (None, [0]):
+        with pytest.raises(EosError, match="The ledger is empty, but the sink is not"):
+            lab.run(partitions=chosen)
+    assert len(lab.read()) == 1
+
+
+@pytest.mark.parametrize("which", ["source", "sink", "ledger"])
+def test_a_topic_deleted_and_created_again_is_refused(lab: Lab, which: str) -> None:
+    """F18."""
+    lab.fill(300)
+    lab.run()
+    names = lab.pipeline.names()
+    topic = {"source": lab.source, "sink": lab.sink, "ledger": names.ledger}[which]
+    lab.connection.admin.delete_topics([topic])[topic].result()
+    wait_for(lambda: topic not in lab.connection.metadata().topics)
+    create_topics([lab.pipeline.source, *lab.pipeline.own_topics()], lab.connection)
+    with pytest.raises(EosError, match=r"deleted and created again|but its provenance topic is not|is committed"):
+        lab.run()
+    if which != "sink":
+        lab.assert_squares(range(300))
+    if which == "ledger":
+        assert "offsets_match_ledger" in lab.broken()
+        return
+    with pytest.raises(EosError, match="deleted and created again"):
+        lab.proof(full=True)
+
+
+def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeLab) -> None:
+    """F20."""
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    lab.run(max_records=60)
+    move_group_offset(lab, 10)
+    report = lab.run()
+    assert not report.complete
+    assert report.outcomes[-1].outcome == "refused"
+    assert "the ledger says 60, the group offset says 10" in report.outcomes[-1].reason
+    assert "offsets_match_ledger" in lab.broken()
+    lab.assert_squares(range(60))
+
+
+def move_group_offset(lab: Lab, offset: int) -> None:
+    moved = ConsumerGroupTopicPartitions(lab.pipeline.names().group, [TopicPartition(lab.source, 0, offset)])
+    for future in lab.connection.admin.alter_consumer_group_offsets([moved]).values():
+        future.result()
+
+
+def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F20: the admin call wins over the offset in the transaction, and the ledger over both."""
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    run = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    move_group_offset(lab, 10)
+    os.kill(pid, signal.SIGCONT)
+    report = run.result()
+    assert not report.complete
+    assert report.outcomes[-1].outcome == "refused"
+    assert "the ledger says 100, the group offset says 10" in report.outcomes[-1].reason
+    lab.assert_squares(range(100))
+    assert lab.broken() == {"offsets_match_ledger"}
+    move_group_offset(lab, 100)  # the remedy that was said
+    lab.fill(50)
+    assert lab.run().complete
+    lab.assert_squares(range(150))
+    assert lab.broken() == set()
+
+
+def test_a_consumer_in_the_group_is_refused_and_named(lab: Lab) -> None:
+    """F20."""
+    lab.fill(30)
+    intruder = Consumer(lab.connection.config(group_id=lab.pipeline.names().group, client_id="intruder"))
+    intruder.subscribe([lab.source])
+    wait_for(lambda: intruder.poll(0.1) is not None or intruder.assignment())
+    try:
+        with pytest.raises(EosError, match=r"1 active member\(s\): intruder"):
+            lab.run()
+    finally:
+        intruder.close()
+    assert lab.read() == []
