@@ -6,13 +6,12 @@
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 from rich.console import Console
+from sampler import Sampler
 
 from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.kafka.connection import Connection
@@ -24,32 +23,6 @@ from eos_assets.resources.spark import SparkResource
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
 SLICES = 40
-
-
-class Sampler:
-    """The highest resident memory of any Python worker while it watches."""
-
-    def __init__(self) -> None:
-        self.peak = 0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Sampler":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.1):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if "eos_assets.worker_daemon" in process.cmdline():
-                        self.peak = max(self.peak, process.memory_info().rss)
-                except psutil.Error:
-                    continue
 
 
 def proof_bytes(folder: Path, pipeline: str) -> int:

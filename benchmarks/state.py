@@ -1,0 +1,61 @@
+"""A state of many keys on a Spark of one gigabyte: what its Python workers take, and how long a job on top of it lasts.
+
+`python benchmarks/state.py [keys]` runs on a broker of its own. First every key gets a record, then a new run books
+records of a few keys, for which the whole state is loaded from the changelog.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from rich.console import Console
+from sampler import Sampler
+
+from eos_assets.exactly_once.run import run_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.topics import create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.pipelines.balances import balances
+from eos_assets.proof.verify import verify_pipeline
+from eos_assets.resources.spark import SparkResource
+
+KEYS = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
+FEW = 10_000
+
+
+def send(connection: Connection, accounts: range, turn: int) -> None:
+    producer = Producer(connection.config(partitioner="murmur2_random", queue_buffering_max_messages=10_000_000))
+    for number in accounts:
+        account = f"account-{number:010d}"
+        told = {"transaction_id": f"{turn}-{number}", "account": account, "amount": "1.25", "currency": "EUR"}
+        producer.produce(balances.source.name, json.dumps(told), account)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def main() -> None:
+    console = Console()
+    spark = SparkResource(address="in-process", spark_config={"spark.driver.memory": "1g"}).spark_session
+    with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([balances.source, *balances.own_topics()], connection)
+        for turn, accounts in enumerate((range(KEYS), range(0, KEYS, max(1, KEYS // FEW)))):
+            send(connection, accounts, turn)
+            begun = time.monotonic()
+            with Sampler() as sampler:
+                assert run_pipeline(balances, spark, connection).complete
+            seconds = time.monotonic() - begun
+            told = f"{len(accounts):,} records in {seconds:.0f} s, Python workers at most {sampler.peak / 2**20:.0f} MB"
+            console.print(told)
+            assert sampler.peak, "no Python worker was seen"
+        with Sampler() as sampler:
+            proof = verify_pipeline(balances, spark, connection)
+        console.print(f"proven: {proof.holds}, Python workers at most {sampler.peak / 2**20:.0f} MB")
+    spark.stop()
+
+
+main()
