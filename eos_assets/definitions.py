@@ -3,6 +3,7 @@
 import dagster as dg
 
 from eos_assets.defs.experiment import experiment_definitions
+from eos_assets.defs.jobs import EXECUTOR
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.registry import find_pipelines
 from eos_assets.resources.kafka import KafkaResource
@@ -12,5 +13,8 @@ from eos_assets.resources.spark import SparkResource
 defs = dg.Definitions.merge(
     pipeline_definitions(find_pipelines().values()),
     experiment_definitions(),
-    dg.Definitions(resources={"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()}),
+    dg.Definitions(
+        resources={"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()},
+        executor=EXECUTOR,  # of runs that a click launches; jobs name theirs
+    ),
 )

@@ -5,6 +5,7 @@ topic id and the sum of its ends: it rises with every ledger entry, is never a c
 version is skipped by Delta. A new ledger has a new id, and the tables of the old one make way.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,6 +61,10 @@ class AuditTables:
         self.folder = f"{lake.rstrip('/')}/{pipeline.name}"
         self.sinks = [sink.name for sink in pipeline.sinks]
 
+    @functools.cached_property
+    def ledger_id(self) -> str:
+        return self.connection.topic_ids([self.names.ledger])[self.names.ledger]
+
     def path(self, table: str) -> str:
         return f"{self.folder}/{table}"
 
@@ -74,8 +79,9 @@ class AuditTables:
             "audit_dead_letters": self.dead_letters,
         }
         self.version = 0
-        self.ledger_id = self.connection.topic_ids([self.names.ledger])[self.names.ledger]
         rebuild = rebuild or self.is_of_another_ledger()
+        if rebuild:
+            self.forget()
         for table, make in makers.items():
             fresh = rebuild or not self.exists(table)
             rows = make(fresh)
@@ -85,6 +91,12 @@ class AuditTables:
             self.path("audit_partitions")
         )
         return [self.state(table) for table in TABLES]
+
+    def forget(self) -> None:
+        """Empties what is known by the first table: if we die before that one is new, the next update begins here."""
+        for table in ("audit_deliveries", "audit_dead_letters"):
+            if self.exists(table):
+                self.append(table, self.read(table).limit(0), fresh=True)
 
     def append(self, table: str, rows: "DataFrame", *, fresh: bool) -> None:
         writer = rows.write.format("delta")
@@ -252,6 +264,7 @@ class AuditTables:
             return None
         return (
             self.topic(self.names.dead_letters, ranges)
+            .where(header("eos.pipeline") == self.pipeline.name)  # others may share the topic
             .select(
                 "partition",
                 "offset",

@@ -43,6 +43,7 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     import dagster as dg
 
     from eos_assets.definitions import defs
+    from eos_assets.defs.checks import AUDIT_FACT
     from eos_assets.registry import find_pipeline, find_pipelines
 
     chosen = [find_pipeline(name).name for name in pipelines] or list(find_pipelines())
@@ -50,7 +51,8 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     with dg.DagsterInstance.ephemeral() as instance:
         for name in chosen:
             job = defs.resolve_job_def(f"{name}_checks")
-            config = {"ops": {f"{name}_invariants": {"config": {"full": full}}}, **QUIET}
+            depth = {"config": {"full": full}}
+            config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_FACT}": depth}, **QUIET}
             found += rows(name, job.execute_in_process(instance=instance, run_config=config, raise_on_error=False))
     return found
 

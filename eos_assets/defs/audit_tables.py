@@ -7,7 +7,7 @@ import dagster as dg
 
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.defs.columns import lineage, schema, topics_of, upstream_of
-from eos_assets.defs.keys import table_key
+from eos_assets.defs.keys import sink_keys, table_key
 from eos_assets.defs.source_topic import OWNERS
 from eos_assets.defs.transactional_topic import pool_of, told
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -34,7 +34,8 @@ def audit_tables(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.As
     specs = [
         dg.AssetSpec(
             table_key(pipeline, table),
-            deps=upstream_of(table, topics),
+            # All of them depend on the sink: its checks come first, whichever table is chosen.
+            deps=dict.fromkeys([sink_keys(pipeline)[0], *upstream_of(table, topics)]),
             skippable=True,
             description=DESCRIPTIONS[table],
             group_name=pipeline.name,

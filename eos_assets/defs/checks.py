@@ -1,11 +1,11 @@
 """Every invariant as an asset check, named as a fact. One scan of the topics serves all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.defs.keys import sink_keys, table_key
 from eos_assets.defs.transactional_topic import told
@@ -33,6 +33,10 @@ FACTS = {
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
 AUDIT_FACT = "audit_matches_ledger"
+#: Metadata of an evaluation of the tables: up to where they were compared with which ledger.
+MARKS = "compared"
+#: A run that is under way has written down its own evaluation already, as one that is planned.
+LOOK_BACK = 3
 STATE_FACT = ("Folding the source again gives the state that the changelogs hold.", True)
 
 
@@ -88,17 +92,48 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         description="The Delta tables say what the ledger says.",
         additional_deps=[table_key(pipeline, "audit_deliveries")],
     )
-    def check(kafka: KafkaResource, spark: SparkResource, lake: LakeResource) -> dg.AssetCheckResult:
+    def check(
+        context: dg.AssetCheckExecutionContext,
+        config: CheckConfig,
+        kafka: KafkaResource,
+        spark: SparkResource,
+        lake: LakeResource,
+    ) -> dg.AssetCheckResult:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
-        finding = told(lambda: audit_matches_ledger(tables))
+        marks = {} if config.full else last_marks(context.instance, audit_check_key(pipeline), tables)
+        found = told(lambda: compare_with_ledger(tables, marks))
         return dg.AssetCheckResult(
-            passed=finding.holds,
-            severity=severity(finding),
-            description=finding.detail,
-            metadata=examples(finding),
+            passed=found.finding.holds,
+            severity=severity(found.finding),
+            description=found.finding.detail,
+            metadata={
+                "evaluated": found.finding.evaluated,
+                "since_the_last_proof": bool(marks),
+                MARKS: {"lake": tables.folder, "ledger": tables.ledger_id, "offsets": found.reached},
+                **examples(found.finding),
+                "partitions": partition_table(found.partitions),
+            },
         )
 
     return check
+
+
+def audit_check_key(pipeline: Pipeline) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(table_key(pipeline, "audit_transactions"), AUDIT_FACT)
+
+
+def last_marks(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: AuditTables) -> dict[int, int]:
+    """Up to where the last evaluation compared these tables with this ledger, if it passed; else nothing."""
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=LOOK_BACK):
+        event = record.event.dagster_event if record.event else None
+        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            continue
+        evaluation = event.asset_check_evaluation_data
+        value = evaluation.metadata[MARKS].value if MARKS in evaluation.metadata else None
+        known: dict[str, Any] = value if isinstance(value, dict) and evaluation.passed else {}
+        same = known.get("lake") == tables.folder and known.get("ledger") == tables.ledger_id
+        return {int(p): offset for p, offset in known["offsets"].items()} if same else {}
+    return {}
 
 
 def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
@@ -127,10 +162,14 @@ def evidence(finding: Finding, result: Verification) -> dict[str, Any]:
         "since_the_last_proof": result.incremental,
         **result.figures,
         **examples(finding),
-        "partitions": dg.MetadataValue.table(
-            [dg.TableRecord(row) for row in result.partitions] or [dg.TableRecord({"partition": "none"})]
-        ),
+        "partitions": partition_table(result.partitions),
     }
+
+
+def partition_table(rows: Sequence[Mapping[str, int | None]]) -> dg.TableMetadataValue:
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(row)) for row in rows] or [dg.TableRecord({"partition": "none"})]
+    )
 
 
 def examples(finding: Finding) -> dict[str, dg.TableMetadataValue]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from eos_assets.defs.checks import facts
+from eos_assets.defs.checks import audit_check_key, facts
 from eos_assets.defs.keys import sink_keys
 from eos_assets.exactly_once.pipeline import Pipeline
 
@@ -19,13 +19,19 @@ class Evaluations:
     lost: list[str] = field(default_factory=list)
 
 
-def last_evaluations(instance: dg.DagsterInstance, pipelines: Iterable[Pipeline]) -> Evaluations:
-    """Warnings are left out: they ask for a look, not for another try."""
+def last_evaluations(
+    instance: dg.DagsterInstance, pipelines: Iterable[Pipeline], *, tables: bool = False
+) -> Evaluations:
+    """Of what guards the sinks and, if wanted, of the check of the tables. Warnings are left out: they ask for a look,
+    not for another try."""
+    pipelines = list(pipelines)
     keys = [
         dg.AssetCheckKey(sink_keys(pipeline)[0], name)
         for pipeline in pipelines
         for name in (*facts(pipeline), *(fact.name for fact in pipeline.facts))
     ]
+    if tables:
+        keys += [audit_check_key(pipeline) for pipeline in pipelines]
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys) if keys else {}
     found, ended = Evaluations(), {record.run_id: has_ended(instance, record.run_id) for record in records.values()}
     for key, record in sorted(records.items(), key=lambda item: item[0].name):

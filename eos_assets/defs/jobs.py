@@ -5,8 +5,10 @@ from typing import Any
 import dagster as dg
 
 from eos_assets.defs.partitions import add_missing
+from eos_assets.defs.source_topic import observed
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.fill import fill
+from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import create_topics
 from eos_assets.resources.kafka import KafkaResource
 
@@ -53,7 +55,8 @@ def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaR
         create_topics([pipeline.source, *pipeline.own_topics()], connection)
         add_missing(context.instance, config.topic, connection)
     filled = fill(connection, config.topic, config.count)
-    told = {"first": filled.first, "next": filled.next, "records_per_second": filled.records_per_second}
+    told = {**observed(context.instance, config.topic, bounds(connection, config.topic)), "first": filled.first}
+    told |= {"next": filled.next, "records_per_second": filled.records_per_second}
     context.log_event(dg.AssetObservation(asset_key=config.topic, metadata=told))
 
 

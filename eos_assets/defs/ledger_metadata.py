@@ -41,7 +41,7 @@ def ledger_metadata(
         "skipped": sum(entry.skipped for entry in entries),
         "repeats": sum(entry.repeats for entry in entries),
         "dead": sum(entry.dead for entry in entries),
-        "bytes": sum(entry.bytes_out for entry in entries),
+        **({} if topic == names.dead_letters else {"bytes": sum(entry.bytes_out for entry in entries)}),
         "records_per_second": round(records_in / max(0.001, report.seconds), 1),
         **({"offsets": offsets(entries, topic)} if entries else {}),
     }

@@ -11,6 +11,7 @@ from eos_assets.defs.keys import writers_of, written_topics
 from eos_assets.defs.sensors import failed_checks, new_records
 from eos_assets.defs.source_topic import source_topic
 from eos_assets.defs.state_snapshot import state_snapshot
+from eos_assets.defs.stuck import stuck
 from eos_assets.defs.transactional_topic import transactional_topic
 from eos_assets.exactly_once.pipeline import Pipeline
 
@@ -42,5 +43,6 @@ def one_pipeline(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions
         sensors=[
             new_records(pipeline, run, upstream),
             failed_checks(pipeline, run, prove),
+            stuck(pipeline),
         ],
     )

@@ -1,7 +1,8 @@
-"""Sensors: new records bring a run, failures bring another one with back-off, and what is stuck is said aloud."""
+"""Sensors: new records bring a run, failures bring another one with back-off, then are given up aloud."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import dagster as dg
 
@@ -12,7 +13,9 @@ from eos_assets.defs.source_topic import observed
 from eos_assets.defs.tries import TRIES, Cursor, GivenUp, Tries
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds
+from eos_assets.proof import proven
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.settings import Settings
 
@@ -26,14 +29,8 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-
-
-#: A run that commits nothing for so long, with records to bring over, is stuck.
-STUCK_SECONDS = 600.0
-#: So long the checks of an upstream pipeline are waited for, if none of them has failed.
-PROOF_SECONDS = 60.0
 #: What is remembered beside the partitions.
-UPSTREAM, UNDER_WAY, FAILED_RUN = "upstream", "under way", "failed run"
+FAILED_RUN = "failed run"
 
 
 def default_status() -> dg.DefaultSensorStatus:
@@ -56,40 +53,33 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
     )
     def sensor(context: dg.SensorEvaluationContext, kafka: KafkaResource) -> dg.SensorResult | dg.SkipReason:
         connection = kafka.connection()
-        existing = connection.metadata().topics
-        needed = [pipeline.source.name, *(topic.name for topic in pipeline.own_topics())]
-        if missing := [name for name in needed if name not in existing]:
-            return dg.SkipReason(f"These topics do not exist yet: {', '.join(missing)} (`eos topics create`).")
+        if missing := missing_topics(pipeline, connection):
+            return dg.SkipReason(missing)
         grown = missing_keys(context.instance, pipeline.source.name, connection)
         requests = [topic_requests(pipeline, grown)] if grown else []
-        plans = make_plan(pipeline, connection)
         cursor, now = Cursor.load(context.cursor), time.time()
-        if active_runs(context.instance, job.name):
-            reason = watch_run(pipeline, plans, cursor, now)
-        else:
-            reason = not_proven(context.instance, upstream, cursor, now)
-        if reason:
+        under_way = "A run is under way." if active_runs(context.instance, job.name) else ""
+        if reason := under_way or failed_upstream(context.instance, upstream):
             return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
+        everything = make_plan(pipeline, connection)
+        plans = proven_part(pipeline, upstream, everything, connection)
         known = {str(p.partition): cursor.of(str(p.partition), p.position) for p in plans if p.lag}
-        held = watch_source(pipeline, plans, cursor, now)
         due = [p for p in plans if p.lag and ready(known[str(p.partition)], now)]
         for plan in due:
             known[str(plan.partition)] = known[str(plan.partition)].again(now)
-        cursor = Cursor({**known, **held, **cursor.only(FAILED_RUN)})
+        cursor = Cursor({**known, **cursor.only(FAILED_RUN)})
         given_up = [name for name, tries in known.items() if tries.count >= TRIES and tries.wait(now) <= 0]
         if not due and given_up:
             told = f"{pipeline.name} was run {TRIES} times and partitions {', '.join(given_up)} did not move: given up."
             raise GivenUp(f"{told} Look at the last runs, then reset this sensor's cursor.")
-        late = [name for name, tries in held.items() if now - tries.asked_at > pipeline.transaction_timeout_ms / 1000]
-        if not due and late:
-            raise GivenUp(f"{', '.join(late)}: an open transaction holds the source back, longer than its timeout.")
         repeats = [] if known else repeat_failed(context.instance, pipeline, job.name, plans, cursor, now)
         if not due and not repeats:
-            reason = "Waiting before the next try." if known or FAILED_RUN in cursor.tries else "Nothing new."
+            reason = "Nothing new." if plans == everything else "Waiting until what is new is proven upstream."
+            reason = "Waiting before the next try." if known or FAILED_RUN in cursor.tries else reason
             return dg.SensorResult(skip_reason=reason, cursor=cursor.dump(), dynamic_partitions_requests=requests)
         return dg.SensorResult(
-            run_requests=repeats or [request(pipeline, due, known, now)],
-            asset_events=[] if upstream else [observation(context.instance, pipeline, plans)],
+            run_requests=repeats or [request(pipeline, due, known, now, bounded=bool(upstream))],
+            asset_events=[] if upstream else [observation(context.instance, pipeline, everything)],
             cursor=cursor.dump(),
             dynamic_partitions_requests=requests,
         )
@@ -97,32 +87,32 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
     return sensor
 
 
-def watch_run(pipeline: Pipeline, plans: list[PartitionPlan], cursor: Cursor, now: float) -> str:
-    """A run is under way, and it commits: else that is said aloud."""
-    known = cursor.of(UNDER_WAY, sum(plan.position for plan in plans))
-    known.asked_at = known.asked_at or now
-    cursor.tries[UNDER_WAY] = known
-    lag = sum(plan.lag for plan in plans)
-    if lag and now - known.asked_at > STUCK_SECONDS:
-        raise GivenUp(
-            f"A run of {pipeline.name} is under way and has committed nothing for {now - known.asked_at:.0f} s; "
-            f"{lag:,} offsets wait. Look at the run; to end and repeat it is harmless."
-        )
-    return "A run is under way."
+def missing_topics(pipeline: Pipeline, connection: Connection) -> str:
+    """Why nothing can be said of a pipeline yet, if so."""
+    existing = connection.metadata().topics
+    needed = [pipeline.source.name, *(topic.name for topic in pipeline.own_topics())]
+    missing = [name for name in needed if name not in existing]
+    return f"These topics do not exist yet: {', '.join(missing)} (`eos topics create`)." if missing else ""
 
 
-def not_proven(instance: dg.DagsterInstance, upstream: Sequence[Pipeline], cursor: Cursor, now: float) -> str:
-    """Why the source must not be read now, if so. Failed checks upstream hold it for as long as they fail; checks that
-    are under way only for a while, since an upstream that is always busy would hold it for ever."""
-    found = last_evaluations(instance, upstream)
+def proven_part(
+    pipeline: Pipeline, upstream: Sequence[Pipeline], plans: list[PartitionPlan], connection: Connection
+) -> list[PartitionPlan]:
+    """The plans, ended where the proofs of the pipelines end that write the source: bad data must not go on, and what
+    is not proven yet comes next time."""
+    places = [(pipeline.source.name, plan.partition) for plan in plans]
+    marks = [proven.load(connection, writer.names(), places) for writer in upstream]
+    if not marks:
+        return plans
+    ends = {partition: min(mark.get((topic, partition), 0) for mark in marks) for topic, partition in places}
+    return [replace(p, stable_end=min(p.stable_end, max(p.position, ends[p.partition]))) for p in plans]
+
+
+def failed_upstream(instance: dg.DagsterInstance, upstream: Sequence[Pipeline]) -> str:
+    """Why the source must not be read now, if so."""
+    failed = last_evaluations(instance, upstream).failed
     names = ", ".join(pipeline.name for pipeline in upstream)
-    if bad := found.failed + found.lost:
-        return f"Held back: {', '.join(bad)} failed in {names}, and bad data must not go on."
-    if not found.awaited:
-        cursor.tries.pop(UPSTREAM, None)
-        return ""
-    since = cursor.tries.setdefault(UPSTREAM, Tries(asked_at=now)).asked_at
-    return f"Waiting for the checks of {names}." if now - since < PROOF_SECONDS else ""
+    return f"Held back: {', '.join(failed)} failed in {names}, and bad data must not go on." if failed else ""
 
 
 def repeat_failed(
@@ -149,24 +139,20 @@ def last_failed(instance: dg.DagsterInstance, job: str) -> bool:
 
 
 def whole_request(pipeline: Pipeline, partitions: list[int], tries: Tries, now: float) -> dg.RunRequest:
-    """All partitions once more."""
-    tags = {**range_tags(min(partitions), max(partitions)), "eos/try": str(tries.count)}
-    return dg.RunRequest(run_key=f"{pipeline.name}/again/{tries.count}/{now:.3f}", tags=tags)
+    """All partitions once more, and nothing new: new records have a sensor of their own."""
+    return dg.RunRequest(
+        run_key=f"{pipeline.name}/again/{tries.count}/{now:.3f}",
+        run_config=run_config(pipeline, max_records=0),
+        tags={**range_tags(min(partitions), max(partitions)), "eos/try": str(tries.count)},
+    )
+
+
+def run_config(pipeline: Pipeline, **chosen: object) -> dict[str, object]:
+    return {"ops": {pipeline.name: {"config": chosen}}}
 
 
 def ready(tries: Tries, now: float) -> bool:
     return tries.count < TRIES and tries.wait(now) <= 0
-
-
-def watch_source(pipeline: Pipeline, plans: list[PartitionPlan], cursor: Cursor, now: float) -> dict[str, Tries]:
-    """Partitions of the source that hold more than can be read, and since when: somebody's transaction is open."""
-    held = {}
-    for plan in plans:
-        if plan.high_watermark > plan.stable_end:
-            name = f"{pipeline.source.name}/{plan.partition}"
-            known = cursor.of(name, plan.stable_end)
-            held[name] = known if known.asked_at else Tries(plan.stable_end, 0, now)
-    return held
 
 
 def observation(instance: dg.DagsterInstance, pipeline: Pipeline, plans: list[PartitionPlan]) -> dg.AssetObservation:
@@ -185,15 +171,17 @@ def active_runs(instance: dg.DagsterInstance, job_name: str) -> bool:
     return bool(instance.get_run_ids(dg.RunsFilter(job_name=job_name, statuses=ACTIVE), limit=1))
 
 
-def request(pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries], now: float) -> dg.RunRequest:
+def request(
+    pipeline: Pipeline, due: list[PartitionPlan], known: dict[str, Tries], now: float, *, bounded: bool
+) -> dg.RunRequest:
     """A used run key never runs again: the range and the try are in it."""
     low, high = min(p.partition for p in due), max(p.partition for p in due)
     ranges = ",".join(f"{p.partition}:{p.position}-{p.stable_end}" for p in due)
     tries = max(known[str(p.partition)].count for p in due)
-    config = {"ops": {pipeline.name: {"config": {"max_records": RECORDS_A_RUN}}}}
+    upto = {"upto": {str(p.partition): p.stable_end for p in due}} if bounded else {}
     return dg.RunRequest(
         run_key=f"{pipeline.name}/{ranges}/{tries}/{now:.3f}",
-        run_config=config,
+        run_config=run_config(pipeline, max_records=RECORDS_A_RUN, **upto),
         tags={**range_tags(low, high), "eos/try": str(tries)},
     )
 
@@ -211,7 +199,7 @@ def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.Sen
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         instance, cursor, now = context.instance, Cursor.load(context.cursor), time.time()
-        found = last_evaluations(instance, [pipeline])
+        found = last_evaluations(instance, [pipeline], tables=True)
         if found.awaited or any(active_runs(instance, job.name) for job in (run, checks)):
             return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
         lost = [] if last_failed(instance, run.name) else found.lost  # a failed run is the other sensor's

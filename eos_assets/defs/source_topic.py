@@ -9,6 +9,7 @@ import dagster as dg
 
 from eos_assets.defs.columns import RECORD, schema
 from eos_assets.defs.partitions import add_missing
+from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.kafka.connection import Connection
@@ -83,13 +84,17 @@ def rate(instance: dg.DagsterInstance, key: dg.AssetKey, found: dict[int, Bounds
     return {"records_per_second": max(0.0, round((sum(b.stable for b in found.values()) - before) / seconds, 1))}
 
 
-def lags(readers: list[Pipeline], connection: Connection) -> dict[str, int]:
+def lags(readers: list[Pipeline], connection: Connection) -> dict[str, int | str]:
+    """How far each reader lags behind; of one that cannot go on, why."""
     existing = connection.metadata().topics
-    return {
-        f"lag_{pipeline.name}": sum(plan.lag for plan in make_plan(pipeline, connection))
-        for pipeline in readers
-        if pipeline.names().ledger in existing
-    }
+    return {f"lag_{reader.name}": lag(reader, connection) for reader in readers if reader.names().ledger in existing}
+
+
+def lag(reader: Pipeline, connection: Connection) -> int | str:
+    try:
+        return sum(plan.lag for plan in make_plan(reader, connection))
+    except EosError as error:
+        return error.problem
 
 
 def partition_table(found: dict[int, Bounds]) -> dg.TableMetadataValue:

@@ -28,6 +28,8 @@ class RunConfig(dg.Config):
     """What may be chosen in the launchpad for one run."""
 
     max_records: int | None = None
+    #: Source partition → where the run ends at the latest: a sensor says up to where the source is proven.
+    upto: dict[str, int] | None = None
     max_attempts: int = 20
     failure_probability: float = 0.0
     #: before_commit, after_commit or kill.
@@ -60,10 +62,12 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         kafka: KafkaResource,
         spark: SparkResource,
         lake: LakeResource,
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
+        partitions = sorted(int(key) for key in context.partition_keys)
         options = RunOptions(
-            partitions=sorted(int(key) for key in context.partition_keys),
+            partitions=partitions,
             max_records=config.max_records,
+            upto=None if config.upto is None else {p: config.upto.get(str(p), 0) for p in partitions},
             max_attempts=config.max_attempts,
             failures=told(lambda: failures(config)),
             lake=lake.address() if pipeline.stateful else None,
@@ -71,6 +75,10 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
         if not report.complete:
+            for partition in sorted({entry.partition for entry in report.entries}):
+                for topic, spec in specs.items():  # the run failed, and this was committed all the same
+                    metadata = ledger_metadata(pipeline, report, partition, topic, context.run.run_id)
+                    yield dg.AssetMaterialization(spec.key, partition=str(partition), metadata=metadata)
             raise dg.Failure(why(report), allow_retries=True)
         for partition in context.partition_keys:
             for topic, spec in specs.items():

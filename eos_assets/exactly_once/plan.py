@@ -1,7 +1,7 @@
 """Positions and offsets in, the ranges that a run would write out. Reads only."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.job import OffsetRange
@@ -46,9 +46,10 @@ def make_plan(
     mode: Mode = Mode.EXACTLY_ONCE,
     partitions: Iterable[int] | None = None,
     max_records: int | None = None,
+    upto: Mapping[int, int] | None = None,
 ) -> list[PartitionPlan]:
     """One row per source partition. The end is the last stable offset, never the high watermark: behind it somebody's
-    transaction is open, and what is skipped now would never be read."""
+    transaction is open, and what is skipped now would never be read. `upto` may end a partition earlier."""
     topic = pipeline.source.name
     known = sorted(connection.partitions(topic))
     chosen = known if partitions is None else sorted(set(partitions))
@@ -59,11 +60,16 @@ def make_plan(
     begun = set(connection.partitions(pipeline.names(mode).ledger))  # the next run makes it grow with the source
     reader = SourceReader(connection.config(), pipeline.names(mode))
     try:
-        return [
+        plans = [
             partition_plan(pipeline, reader if p in begun else None, p, found[p], mode, max_records) for p in chosen
         ]
     finally:
         reader.close()
+    return [replace(plan, end=bounded(plan, upto[plan.partition])) for plan in plans] if upto is not None else plans
+
+
+def bounded(plan: PartitionPlan, limit: int) -> int:
+    return min(plan.end, max(plan.position, limit))
 
 
 def partition_plan(

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ class RunOptions:
     mode: Mode = Mode.EXACTLY_ONCE
     partitions: Iterable[int] | None = None
     max_records: int | None = None
+    #: Source partition → where the run ends at the latest; all that are chosen, or None.
+    upto: Mapping[int, int] | None = None
     max_attempts: int = 20
     failures: Failures = field(default_factory=Failures)
     #: Where snapshots of a state are, if they shall shorten its loading.
@@ -179,6 +181,7 @@ class Run:
             mode=self.options.mode,
             partitions=self.options.partitions,
             max_records=self.options.max_records,
+            upto=self.options.upto,
         )
 
     def job(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Job:

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from eos_assets.defs.checks import AUDIT_FACT
 from eos_assets.defs.partitions import add_missing, range_tags
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -54,10 +55,12 @@ class Platform:
             raise_on_error=False,
         )
 
-    def check(self) -> dict[str, dg.AssetCheckEvaluation]:
+    def check(self, *, full: bool = False) -> dict[str, dg.AssetCheckEvaluation]:
         """A run of the checks alone."""
-        job = self.defs.resolve_job_def(f"{self.pipeline.name}_checks")
-        result = job.execute_in_process(instance=self.instance, raise_on_error=False)
+        name, depth = self.pipeline.name, {"config": {"full": full}}
+        config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_FACT}": depth}}
+        job = self.defs.resolve_job_def(f"{name}_checks")
+        result = job.execute_in_process(instance=self.instance, run_config=config, raise_on_error=False)
         return evaluations(result)
 
 

@@ -1,0 +1,118 @@
+"""The audit tables: each transaction once, whole after a crash, made anew at will, and compared with the ledger."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.tables import AuditTables
+from eos_assets.cli.audit import answered
+from eos_assets.defs.checks import AUDIT_FACT
+from eos_assets.settings import project_root
+from eos_assets_tests.defs.conftest import Platform, evaluations
+
+
+def tables_of(platform: Platform) -> AuditTables:
+    return AuditTables(platform.pipeline, platform.lab.spark, platform.lab.connection, platform.lake)
+
+
+def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform: Platform) -> None:
+    lab, tables = platform.lab, tables_of(platform)
+    lab.fill(300)
+    lab.run()  # committed, and then a crash before any table was written
+    tables.update()
+    before = sorted(map(str, tables.read("audit_deliveries").collect()))
+    assert len(before) == 300
+    tables.update()
+    assert sorted(map(str, tables.read("audit_deliveries").collect())) == before, "nothing new adds nothing"
+    lab.fill(60)
+    lab.produce([b"no number"])
+    lab.run()
+    states = {state.name: state.rows for state in tables.update()}
+    assert states["audit_deliveries"] == 361
+    assert states["audit_dead_letters"] == 1
+    (letter,) = tables.read("audit_dead_letters").collect()
+    assert (bytes(letter.value), letter.reason) == (b"no number", "no integer")
+    assert audit_matches_ledger(tables).holds
+    everything = sorted(map(str, tables.read("audit_deliveries").collect()))
+    tables.update(rebuild=True)
+    assert sorted(map(str, tables.read("audit_deliveries").collect())) == everything
+    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 5")
+    found = audit_matches_ledger(tables)
+    assert not found.holds
+    assert "outputs" in found.examples[0]
+    tables.update(rebuild=True)
+    tables.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
+    found = audit_matches_ledger(tables)
+    assert found.examples == (f"{lab.pipeline.names().dead_letters}/0 offset 0 is not in audit_dead_letters",)
+
+
+def test_the_tables_are_compared_from_where_the_last_comparison_ended(platform: Platform) -> None:
+    for told in ("3 transactions, ", "3 transactions since the last comparison, "):
+        platform.lab.fill(90)
+        assert str(evaluations(platform.materialize())[AUDIT_FACT].description).startswith(told)
+    assert str(platform.check()[AUDIT_FACT].description).startswith("0 transactions since the last comparison")
+    tables = tables_of(platform)
+    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start = 0")
+    assert platform.check()[AUDIT_FACT].passed, "it was compared before"
+    assert not platform.check(full=True)[AUDIT_FACT].passed
+
+
+def test_tables_that_are_made_anew_are_whole_although_the_update_died(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F23: a new ledger, and a crash behind the first of its tables."""
+    platform.lab.fill(60)
+    platform.lab.run()
+    tables_of(platform).update()
+    lab = platform.lab.with_(generation=2, shared_sink=True)
+    lab.create()
+    lab.run()
+    tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
+
+    def die(_: bool) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(tables, "deliveries", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            tables.update()
+    tables.update()
+    assert tables.read("audit_deliveries").count() == 60
+    assert audit_matches_ledger(tables).holds
+
+
+def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:
+    lab = platform.lab
+    lab.fill(60)
+    lab.produce([b"no number"])
+    lab.run()
+    tables = tables_of(platform)
+    tables.update()
+    readme = (project_root(Path(__file__).parent) / "README.md").read_text()
+    ((block),) = re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)
+    questions = [line for line in block.splitlines() if not line.startswith("--")]
+    place = lab.read()[0]
+    asked = questions[1].replace("'datasink'", f"'{lab.sink}'").replace("sink_partition = 1", "sink_partition = 0")
+    asked = asked.replace("sink_offset = 4711", f"sink_offset = {place.offset()}")
+    runs, origin, rejected = (answered(tables, question)[1] for question in (questions[0], asked, questions[2]))
+    assert [row[1:3] for row in runs] == [(3, 60)]
+    assert len(origin) == 1
+    assert rejected == [("no integer", 1)]
+
+
+def test_the_audit_tables_of_an_earlier_generation_make_way(platform: Platform) -> None:
+    platform.lab.fill(300)
+    platform.lab.run()
+    tables_of(platform).update()
+    lab = platform.lab.with_(generation=2, shared_sink=True)
+    lab.create()
+    tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
+    for records, rows in ((10, 30), (None, 300)):
+        assert lab.run(max_records=records).complete
+        tables.update()
+        assert audit_matches_ledger(tables).holds
+        assert tables.read("audit_deliveries").count() == rows
+    assert len(lab.read()) == 600, "the new generation began at the beginning"
+    assert lab.broken() == set()
