@@ -1,12 +1,12 @@
-"""The code location loads anywhere, and both of its declarations name the same module."""
+"""The code location loads anywhere, and both of its declarations lead to it."""
 
+import contextlib
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
-import yaml
+from dagster._core.workspace.load_target import PyProjectFileTarget, WorkspaceFileTarget
 
 from eos_assets.settings import project_root
 
@@ -25,8 +25,13 @@ def test_the_definitions_load_without_java_and_without_a_broker(tmp_path: Path) 
     assert not (tmp_path / "home").exists(), "loading starts nothing"
 
 
-def test_workspace_and_pyproject_name_the_same_module() -> None:
-    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (entry,) = workspace["load_from"]
-    assert entry["python_module"] == project["tool"]["dg"]["project"]["code_location_target_module"]
+def test_workspace_and_pyproject_lead_dagster_to_the_same_definitions() -> None:
+    targets = (WorkspaceFileTarget(["workspace.yaml"]), PyProjectFileTarget("pyproject.toml"))
+    with contextlib.chdir(ROOT):
+        origins = [origin.loadable_target_origin for target in targets for origin in target.create_origins()]
+    assert [origin.module_name for origin in origins] == ["eos_assets.definitions"] * 2
+    for named in ([], ["--workspace", "workspace.yaml"]):
+        command = [sys.executable, "-m", "dagster", "definitions", "validate", *named]
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert "Validation successful for code location eos_assets.definitions" in run.stderr + run.stdout

@@ -80,10 +80,20 @@ class Graphql:
             __typename
             ... on MessageEvent {message}
             ... on AssetCheckEvaluationEvent {evaluation {checkName success description}}
-            ... on MaterializationEvent {assetKey {path} partition metadataEntries {label}}
+            ... on MaterializationEvent {
+                assetKey {path} partition metadataEntries {label ... on IntMetadataEntry {intValue}}
+            }
         }}}}"""
         found: list[dict[str, Any]] = self.ask(query, id=run_id)["logsForRun"]["events"]
         return found
+
+    def figures(self, run_id: str, *key: str) -> list[dict[str, int | None]]:
+        """What the materializations of an asset in one run tell: label → number, None of what is no number."""
+        return [
+            {entry["label"]: entry.get("intValue") for entry in event["metadataEntries"]}
+            for event in self.events(run_id)
+            if event["__typename"] == "MaterializationEvent" and event["assetKey"]["path"] == list(key)
+        ]
 
     def check_evaluations(self, run_id: str) -> dict[str, bool]:
         """Check → whether it passed, in one run."""

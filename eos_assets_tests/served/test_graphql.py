@@ -30,6 +30,9 @@ def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served
     checks = served.dagster.check_evaluations(run)
     assert set(checks) == {*FACTS, AUDIT_FACT}
     assert all(checks.values())
+    told = served.dagster.figures(run, "datasink")
+    assert sum(figures["records_in"] or 0 for figures in told) == FILLED
+    assert all({"range", "transactional_id", "ledger", "records_per_second"} <= set(figures) for figures in told)
     behind = eventually(lambda: served.dagster.finished("doubles_job")) or ""
     assert served.dagster.status(behind) == "SUCCESS", "one pipeline's sink is the next one's source"
     eventually(lambda: served.count("doubled") == FILLED)
