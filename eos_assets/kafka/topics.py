@@ -164,7 +164,7 @@ def why_not(topic: Topic, brokers: int, error: KafkaError, connection: Connectio
     if denial(error):
         return EosError(
             f"{connection.security.principal} lacks Create on topic {topic.name}.",
-            "`eos acls PIPELINE --creation --principal …` prints the commands that grant it.",
+            f"`eos acls PIPELINE --creation --principal {connection.security.principal}` prints what grants it.",
         )
     live = len(connection.metadata().brokers)
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and live < brokers:

@@ -194,9 +194,10 @@ class Stack:
 
     def formatted_brokers(self) -> int:
         """How many brokers the data here belongs to; one of three may have lost its own."""
-        if not any(self.kafka_folder.glob("broker-*/data/meta.properties")):
+        folders = [self.kafka_folder / f"broker-{number}" for number in (1, 2, 3)]
+        if not any(os.path.exists(folder / "data" / "meta.properties") for folder in folders):
             return 0
-        return 3 if any(self.kafka_folder.glob("broker-[23]")) else 1
+        return 3 if any(os.path.exists(folder) for folder in folders[1:]) else 1
 
     def start_spark(self, port: int) -> Server:
         server = SparkConnectServer(self.spark_folder, port=port, settings=self.settings, env=self.marked(), tied=False)
