@@ -142,7 +142,7 @@ def refuse_fragile(topic: Topic, brokers: int, live: int) -> None:
         told = f"min_insync_replicas={in_sync}, not {IN_SYNC}"
     if told:
         raise EosError(
-            f"Topic {topic.name} is not created: EOS_PROFILE=production, and there would be {told}.",
+            f"Topic {topic.name} is not created: EOS_PROFILE=production, and {told}.",
             f"Declare {REPLICAS} replicas and min ISR {IN_SYNC}, and have all brokers up; or use EOS_PROFILE=dev.",
         )
 
