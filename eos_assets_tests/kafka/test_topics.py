@@ -84,7 +84,7 @@ def test_a_broker_that_is_away_is_still_a_broker() -> None:
 
 
 def test_a_topic_that_another_creates_meanwhile_is_compared(
-    connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"test-{uuid.uuid4().hex[:12]}"
 
