@@ -184,7 +184,7 @@ def file(environ: Mapping[str, str], name: str) -> Path | None:
     if not text:
         return None
     path = Path(text).absolute()
-    if not path.is_file() or not os.access(path, os.R_OK):
+    if not os.path.isfile(path) or not os.access(path, os.R_OK):
         raise EosError(f"{name}={text} is no file that can be read.", f"Correct {name}, or unset it.")
     return path
 
@@ -208,7 +208,7 @@ def port(environ: Mapping[str, str], name: str, default: int) -> int:
 def project_root(folder: Path) -> Path:
     """The nearest folder above that holds a pyproject.toml, else the folder itself."""
     for candidate in (folder, *folder.parents):
-        if (candidate / "pyproject.toml").is_file():
+        if os.path.isfile(candidate / "pyproject.toml"):
             return candidate
     return folder
 

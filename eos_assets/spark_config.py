@@ -52,7 +52,7 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
         **SESSION,
     }
     config["spark.driver.memory"] = "2g"
-    config["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={LOG4J}"
+    config["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # a path may hold spaces
     if master.startswith("local"):  # workers elsewhere get this package only with their tasks
         config["spark.python.daemon.module"] = "eos_assets.worker_daemon"
     if master.startswith("local") or f"//{LOOPBACK}:" in master:

@@ -39,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """The broker named by EOS_BOOTSTRAP_SERVERS, else one that lives as long as the run."""
     if settings.bootstrap_servers:
-        yield Connection(settings.bootstrap_servers)
+        yield Connection.load(settings)
         return
     quick = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s by default

@@ -1,6 +1,7 @@
 """`eos demo`: the main job from beginning to end, on a Kafka and a Spark of its own."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -61,8 +62,9 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     require_space(make_folder(settings.home))
     stderr = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, interrupt)
-    sweep(settings.home)
-    with tempfile.TemporaryDirectory(prefix=f"demo-{os.getpid()}-", dir=settings.home) as folder:
+    demos = make_folder(settings.home / "demo")
+    sweep(demos)
+    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=demos) as folder:
         with stderr.status("Starting Kafka …"):
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
             cluster.start()
@@ -76,10 +78,11 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
         raise click.ClickException("not every check passed, or records are missing")
 
 
-def sweep(home: Path) -> None:
+def sweep(demos: Path) -> None:
     """Removes what a killed demo left: the folders of processes that are gone."""
-    for folder in home.glob("demo-*-*"):
-        if not psutil.pid_exists(int(folder.name.split("-")[1])):
+    for folder in demos.iterdir():
+        named = re.fullmatch(r"(\d{1,9})-\w+", folder.name)
+        if named and not psutil.pid_exists(int(named.group(1))):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -22,7 +22,8 @@ def doctor_command() -> None:
     wrong = 0
     for finding in examine(Settings.load()):
         wrong += not finding.ok
-        table.add_row(finding.name, "[green]ok" if finding.ok else "[red]wrong", finding.detail, finding.remedy)
+        state = "[green]ok" if finding.ok else "[red]wrong"
+        table.add_row(finding.name, state, escape(finding.detail), escape(finding.remedy))
     console().print(table)
     if wrong:
         raise click.exceptions.Exit(1)

@@ -1,5 +1,7 @@
 """`eos fill`: integers into a topic."""
 
+import math
+
 import click
 
 from eos_assets.cli.progress import bar
@@ -12,11 +14,19 @@ from eos_assets.settings import Settings
 DEFAULT_PARTITIONS = 3
 
 
+def finite(ctx: click.Context, parameter: click.Parameter, rate: float | None) -> float | None:
+    if rate is not None and not math.isfinite(rate):
+        raise click.BadParameter(f"{rate} is no number of records a second.")
+    return rate
+
+
 @click.command("fill")
 @click.argument("topic")
 @click.option("--count", type=click.IntRange(1), required=True, help="How many integers to add.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the topic, if it is created. Default: 3.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many records a second.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), callback=finite, help="At most so many records a second."
+)
 def fill_command(topic: str, count: int, partitions: int | None, rate: float | None) -> None:
     """Write COUNT integers into TOPIC, key and value both the decimal string, each exactly once and in order.
 

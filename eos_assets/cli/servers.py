@@ -7,6 +7,7 @@ from types import FrameType
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
@@ -99,7 +100,8 @@ def show(servers: list[Server]) -> None:
         table.add_column(column, overflow="fold")
     for row in (server.as_json() for server in servers):
         state = f"[green]{row['state']}" if row["state"] == "running" else f"[red]{row['state']}"
-        table.add_row(row["name"], state, row["address"], str(row["pid"]), near(row["data"]), near(row["log"]))
+        data, log = escape(near(row["data"])), escape(near(row["log"]))
+        table.add_row(row["name"], state, row["address"], str(row["pid"]), data, log)
     console().print(table)
 
 

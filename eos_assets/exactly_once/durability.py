@@ -6,9 +6,14 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.topics import IN_SYNC, REPLICAS
 from eos_assets.settings import Settings
 
-REPLICAS, IN_SYNC = 3, 2
+#: `eos topics create` alters no topic that exists.
+MORE_REPLICAS = (
+    f"Give it {REPLICAS} replicas with Kafka's kafka-reassign-partitions.sh, or delete it and create it anew with "
+    f"{REPLICAS} live brokers."
+)
 #: Kafka's own: what a transaction is, and where a group stands. Seen only by who may.
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 
@@ -30,7 +35,7 @@ def check_durability(pipeline: Pipeline, connection: Connection, mode: Mode) -> 
     for name in (*wanted, *(internal for internal in INTERNAL if internal in topics)):
         replicas = min(len(p.replicas) for p in topics[name].partitions.values())
         if replicas < REPLICAS:
-            refuse(name, f"has {replicas} replica(s)", who, f"Give it {REPLICAS} replicas: `eos topics create` does.")
+            refuse(name, f"has {replicas} replica(s)", who, MORE_REPLICAS)
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     for resource, future in connection.admin.describe_configs(resources).items():
         config = ask(future.result)

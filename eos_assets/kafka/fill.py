@@ -1,5 +1,6 @@
 """Fills a topic with the integers, key and value alike, by an idempotent producer: none twice, none out of order."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.producer import Producer, messages_of
 from eos_assets.kafka.routing import partitions_of
-from eos_assets.kafka.tail import last_record, reader
+from eos_assets.kafka.tail import last_records, reader
 
 BATCH = 50_000
 #: How long the brokers may acknowledge nothing, for example while one restarts.
@@ -25,6 +26,11 @@ SETTLE_SECONDS = 0.5
 SETTLE_PATIENCE_SECONDS = 30
 #: Records handed to the producer at a time.
 CHUNK = 20_000
+
+#: How many records of each partition tell whether the topic has grown since: a few may hash to the same place.
+TAIL = 100
+DECIMAL = re.compile(rb"0|[1-9]\d{0,18}")
+LARGEST = int(np.iinfo(np.int64).max)
 
 IntegersArray = npt.NDArray[np.int64]
 
@@ -61,10 +67,13 @@ def fill(
     its last integer says what it holds; what the others lack below the highest integer is completed first.
     """
     partitions = len(connection.partitions(topic))
-    written_to = last_integers(connection, topic, partitions)
+    tails = last_integers(connection, topic, partitions)
+    refuse_grown(topic, tails)
+    written_to = [tail[-1] if tail else -1 for tail in tails]
     first = max(written_to) + 1
-    refuse_grown(topic, written_to)
     end = first + count
+    if end > LARGEST:
+        raise EosError(f"The integers {first} to {end - 1} do not fit into 64 bits.", "Fill fewer, or another topic.")
     size = min(BATCH, max(1, int(rate / 10))) if rate else BATCH  # ten steps a second are smooth enough
     sender = Sender(connection, topic, progress)
     begun = time.monotonic()
@@ -83,12 +92,14 @@ def fill(
     return Filled(first, end, sender.sent - count, sender.sent, time.monotonic() - begun)
 
 
-def refuse_grown(topic: str, written_to: list[int]) -> None:
+def refuse_grown(topic: str, tails: list[list[int]]) -> None:
     """When a topic has grown, its integers hash elsewhere: going on would write some of them a second time."""
-    for partition, last in enumerate(written_to):
-        if last >= 0 and partitions_of(decimal_strings(np.array([last])), len(written_to))[0] != partition:
+    for partition, tail in enumerate(tails):
+        numbers = np.array(tail, np.int64)
+        astray = numbers[partitions_of(decimal_strings(numbers), len(tails)) != partition]
+        if len(astray):
             raise EosError(
-                f"{topic} had fewer partitions than {len(written_to)} when it was filled: {last} is in {partition}.",
+                f"{topic} had fewer partitions than {len(tails)} when it was filled: {astray[-1]} is in {partition}.",
                 "Fill another topic: which integers are there cannot be told from their last ones any more.",
             )
 
@@ -157,14 +168,22 @@ class Sender:
         self.producer.close()
 
 
-def last_integers(connection: Connection, topic: str, partitions: int) -> list[int]:
-    """The last integer of each partition, -1 for an empty one."""
+def last_integers(connection: Connection, topic: str, partitions: int) -> list[list[int]]:
+    """The last integers of each partition, in order; none for an empty one."""
     consumer = reader(connection)
     try:
         ends = settled_ends(connection, topic, list(range(partitions)))
-        return [last_integer(last_record(consumer, topic, p, ends[p]), topic, p, ends[p]) for p in range(partitions)]
+        tails = [last_records(consumer, topic, p, ends[p], TAIL) for p in range(partitions)]
     finally:
         consumer.close()
+    for partition, tail in enumerate(tails):
+        if ends[partition] and not tail:
+            raise EosError(
+                f"Partition {partition} of {topic} is empty but ends at offset {ends[partition]}: its records were "
+                "deleted.",
+                "Where the last fill ended cannot be known any more: fill another topic.",
+            )
+    return [[integer_of(message, topic, partition) for message in tail] for partition, tail in enumerate(tails)]
 
 
 def settled_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
@@ -182,21 +201,19 @@ def settled_ends(connection: Connection, topic: str, partitions: list[int]) -> d
     return ends
 
 
-def last_integer(message: Message | None, topic: str, partition: int, end: int) -> int:
-    if message is None:
-        if end == 0:
-            return -1
-        raise EosError(
-            f"Partition {partition} of {topic} is empty but ends at offset {end}: its records were deleted.",
-            "Where the last fill ended cannot be known any more: fill another topic.",
-        )
-    value = message.value()
-    if value is None or not value.isdigit():
-        raise EosError(
-            f"Partition {partition} of {topic} ends with no integer: {value!r} at offset {message.offset()}.",
-            "Fill another topic: this one holds other data.",
-        )
-    return int(value)
+def integer_of(message: Message, topic: str, partition: int) -> int:
+    """The integer of a record as a fill writes it: a decimal string of at most 64 bits, key and value alike."""
+    key, value = message.key(), message.value()
+    if value is None or not DECIMAL.fullmatch(value) or int(value) > LARGEST:
+        told = f"{value!r}"
+    elif key != value:
+        told = f"{value!r} with the key {key!r}"
+    else:
+        return int(value)
+    raise EosError(
+        f"Partition {partition} of {topic} ends with no integer: {told} at offset {message.offset()}.",
+        "Fill another topic: this one holds other data.",
+    )
 
 
 def batches(start: int, end: int, size: int) -> Iterator[IntegersArray]:

@@ -1,4 +1,4 @@
-"""A partition in, its last visible record out: read back from the end, past markers and aborted records."""
+"""A partition in, its last visible records out: read back from the end, past markers and aborted records."""
 
 import time
 from collections.abc import Iterator
@@ -29,23 +29,29 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
 
 
 def last_record(consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None) -> Message | None:
-    """The last record below `end` that this consumer may see, or None if there is none. `low` is the log start.
+    """The last record below `end` that this consumer may see, or None if there is none. `low` is the log start."""
+    found = last_records(consumer, topic, partition, end, 1, low)
+    return found[0] if found else None
 
-    The last offset may be a marker or an aborted record, so the step back doubles until a record shows up.
+
+def last_records(
+    consumer: Consumer, topic: str, partition: int, end: int, count: int, low: int | None = None
+) -> list[Message]:
+    """The last `count` records below `end` that this consumer may see; fewer only if there are no more.
+
+    Many of the last offsets may be markers or aborted records, so the step back grows until enough records show up.
     """
     if low is None:
         at = TopicPartition(topic, partition)
         low, _ = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
-    step = 2
+    step = 2 * count
     while low < end:
         start = max(low, end - step)
-        last = None
-        for message in records(consumer, topic, partition, start, end):
-            last = message
-        if last is not None or start == low:
-            return last
+        found = records(consumer, topic, partition, start, end)
+        if len(found) >= count or start == low:
+            return found[-count:]
         step *= 8
-    return None
+    return []
 
 
 def records(

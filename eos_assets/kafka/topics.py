@@ -5,13 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ClusterMetadata, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.denied import denial
+from eos_assets.settings import Settings
 
 FOREVER = -1
 CREATE_SECONDS = 30
+#: What outlives the loss of a broker: three replicas, two of them in sync before an acknowledgement.
+REPLICAS, IN_SYNC = 3, 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Topic:
         return config
 
     def replicas(self, brokers: int) -> int:
-        return self.replication or min(3, brokers)
+        return self.replication or min(REPLICAS, brokers)
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,59 @@ def create_topics(topics: Iterable[Topic], connection: Connection) -> list[Topic
     """Creates the missing topics; an existing one that differs is reported and left as it is."""
     reports = compare_topics(topics, connection)
     missing = [report.topic for report in reports if report.outcome == "missing"]
-    brokers = len(connection.metadata().brokers)
+    if not missing:
+        return reports
+    metadata = connection.metadata()
+    brokers, live = known_brokers(metadata), len(metadata.brokers)
     for topic in missing:
-        if topic.replicas(brokers) > brokers:
-            raise EosError(
-                f"Topic {topic.name} declares {topic.replication} replicas; the cluster has {brokers} broker(s).",
-                "Start more brokers (`eos up --brokers 3`), or declare fewer replicas.",
-            )
+        refuse_impossible(topic, brokers)
+        if Settings.load().profile == "production":
+            refuse_fragile(topic, brokers, live)
     created = {topic.name for topic in missing if create(topic, brokers, connection)}
-    await_visible(created, connection)
-    return [TopicReport(r.topic, "created") if r.topic.name in created else r for r in reports]
+    await_visible({topic.name for topic in missing}, connection)
+    others = compare_topics([topic for topic in missing if topic.name not in created], connection)
+    made = [TopicReport(topic, "created") for topic in missing if topic.name in created]
+    now = {report.topic.name: report for report in (*made, *others)}
+    return [now.get(report.topic.name, report) for report in reports]
+
+
+def known_brokers(metadata: ClusterMetadata) -> int:
+    """How many brokers the cluster has: those that are away are still named as replicas."""
+    partitions = (p for topic in metadata.topics.values() for p in topic.partitions.values())
+    return len(set(metadata.brokers).union(*(p.replicas for p in partitions)))
+
+
+def refuse_impossible(topic: Topic, brokers: int) -> None:
+    """What no cluster of that many brokers can hold, or could never write to."""
+    replicas, in_sync = topic.replicas(brokers), int(topic.config(brokers)["min.insync.replicas"])
+    if replicas > brokers:
+        raise EosError(
+            f"Topic {topic.name} declares {replicas} replicas; the cluster has {brokers} broker(s).",
+            "Start more brokers (`eos up --brokers 3`), or declare fewer replicas.",
+        )
+    if in_sync > replicas:
+        raise EosError(
+            f"Topic {topic.name} declares min_insync_replicas={in_sync}, but would have {replicas} replica(s): nothing "
+            "could be written to it.",
+            f"Declare at most {replicas} for min_insync_replicas, or start more brokers (`eos up --brokers 3`).",
+        )
+
+
+def refuse_fragile(topic: Topic, brokers: int, live: int) -> None:
+    """What a production profile does not create: a topic that may lose what was acknowledged."""
+    replicas, in_sync = topic.replicas(brokers), int(topic.config(brokers)["min.insync.replicas"])
+    told = None
+    if live < REPLICAS:
+        told = f"{live} live broker(s), not {REPLICAS}"
+    elif replicas < REPLICAS:
+        told = f"replication={replicas}, not {REPLICAS}"
+    elif in_sync < IN_SYNC:
+        told = f"min_insync_replicas={in_sync}, not {IN_SYNC}"
+    if told:
+        raise EosError(
+            f"Topic {topic.name} is not created: EOS_PROFILE=production, and {told}.",
+            f"Declare {REPLICAS} replicas and min ISR {IN_SYNC}, and have all brokers up; or use EOS_PROFILE=dev.",
+        )
 
 
 def create(topic: Topic, brokers: int, connection: Connection) -> bool:
@@ -109,11 +156,25 @@ def create(topic: Topic, brokers: int, connection: Connection) -> bool:
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
-        raise EosError(
-            f"Topic {topic.name} could not be created: {error.args[0].str().rstrip('.')}.",
-            "Check its declaration and your permissions on the cluster.",
-        ) from error
+        raise why_not(topic, brokers, error.args[0], connection) from error
     return True
+
+
+def why_not(topic: Topic, brokers: int, error: KafkaError, connection: Connection) -> EosError:
+    if denial(error):
+        return EosError(
+            f"{connection.security.principal} lacks Create on topic {topic.name}.",
+            f"`eos acls PIPELINE --creation --principal {connection.security.principal}` prints what grants it.",
+        )
+    live = len(connection.metadata().brokers)
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and live < brokers:
+        return EosError(
+            f"Topic {topic.name} wants {topic.replicas(brokers)} replicas, and only {live} of {brokers} brokers live.",
+            "Start the brokers that are down, then create it again.",
+        )
+    return EosError(
+        f"Topic {topic.name} could not be created: {error.str().rstrip('.')}.", "Check its declaration and the brokers."
+    )
 
 
 def await_visible(names: set[str], connection: Connection) -> None:
@@ -142,6 +203,7 @@ def compare_topics(topics: Iterable[Topic], connection: Connection) -> list[Topi
     resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in present]
     futures = connection.admin.describe_configs(resources) if resources else {}
     actual: dict[str, dict[str, ConfigEntry]] = {resource.name: future.result() for resource, future in futures.items()}
+    brokers = known_brokers(metadata)  # one that is away changes no declaration
     reports = []
     for topic in topics:
         if topic.name not in actual:
@@ -151,7 +213,6 @@ def compare_topics(topics: Iterable[Topic], connection: Connection) -> list[Topi
         replicas = len(partitions[0].replicas)
         found = {"partitions": str(len(partitions)), "replication": str(replicas)}
         found |= {name: str(entry.value) for name, entry in actual[topic.name].items()}
-        brokers = max(len(metadata.brokers), replicas)  # a broker that is away changes no declaration
         wanted = {"partitions": str(topic.partitions), **topic.config(brokers)}
         if topic.replication is not None:
             wanted["replication"] = str(topic.replication)

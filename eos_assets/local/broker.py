@@ -1,6 +1,7 @@
 """An Apache Kafka cluster in KRaft mode on loopback: a folder and ports in, running brokers out."""
 
 import base64
+import re
 import subprocess
 import uuid
 from collections.abc import Mapping
@@ -20,11 +21,12 @@ from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.folders import make_folder, write_whole
 from eos_assets.local.jars import jars
 from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK, ReservedPort, require_free
+from eos_assets.local.ports import LOOPBACK, ReservedPort, WantedPort, require_free
 from eos_assets.local.process import ServerProcess, await_ready, stop_all
 from eos_assets.settings import Settings
 
 START_SECONDS = 60
+PORT_SETTING = "--kafka-port or EOS_KAFKA_PORT"
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -62,6 +64,12 @@ class Node:
     def properties(self) -> Path:
         return self.folder / "server.properties"
 
+    def ports(self) -> list[WantedPort]:
+        return [
+            (self.port, f"Kafka broker {self.id}", PORT_SETTING),
+            (self.controller_port, f"the controller of Kafka broker {self.id}", PORT_SETTING),
+        ]
+
 
 class KafkaCluster:
     """One or three brokers over one folder. The data outlives stop, kill and restart.
@@ -89,6 +97,11 @@ class KafkaCluster:
                 f"{brokers} broker(s) from port {first_port} on need ports above 65535.",
                 f"Choose a first port of at most {65536 - 2 * brokers} with --kafka-port or EOS_KAFKA_PORT.",
             )
+        if "," in str(folder):
+            raise EosError(
+                f"Kafka cannot keep its data in {folder}: it takes a comma for the end of a folder's name.",
+                "Set EOS_HOME to a folder without a comma in its path.",
+            )
         self.folder = folder
         self.fixed = first_port is not None
         self.settings = settings or Settings.load()
@@ -104,6 +117,9 @@ class KafkaCluster:
         )
         self.nodes = [Node(n + 1, ports[2 * n], ports[2 * n + 1], folder / f"broker-{n + 1}") for n in range(brokers)]
 
+    def ports(self) -> list[WantedPort]:
+        return [port for node in self.nodes for port in node.ports()]
+
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(node.address for node in self.nodes)
@@ -118,11 +134,8 @@ class KafkaCluster:
         """Formats what is not formatted, starts what does not run, returns when every broker serves."""
         down = [node for node in self.nodes if not self.runs(node)]
         if self.fixed:
-            for node in down:
-                require_free(node.port, f"Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT")
-                require_free(
-                    node.controller_port, f"the controller of Kafka broker {node.id}", "--kafka-port or EOS_KAFKA_PORT"
-                )
+            for wanted in (port for node in down for port in node.ports()):
+                require_free(*wanted)
         cluster_id = self.cluster_id()
         if self.secured:
             self.secured.make()
@@ -255,7 +268,17 @@ class KafkaCluster:
             **(self.secured.properties(node.address, f"{LOOPBACK}:{node.controller_port}") if self.secured else {}),
             **self.overrides,
         }
-        return "".join(f"{name}={value}\n" for name, value in properties.items())
+        return "".join(f"{name}={escaped(str(value))}\n" for name, value in properties.items())
+
+
+def escaped(value: str) -> str:
+    """A value as Java reads it from a properties file: no backslash stands for itself, and all else is ASCII."""
+    return re.sub(r"[^\x00-\x7f]", utf_16_escape, value.replace("\\", "\\\\"))
+
+
+def utf_16_escape(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def serves(connection: Connection, broker_id: int) -> bool:

@@ -1,7 +1,9 @@
 """What a secured local cluster needs: a folder in; an authority, the brokers' certificate and an administrator out."""
 
 import json
+import os
 import secrets
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,10 @@ class BrokerSecurity:
         return self.folder / "scram"
 
     def exists(self) -> bool:
-        return self._passwords.exists()
+        return os.path.exists(self._passwords)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def make(self) -> None:
         """Makes it once. Only its owner may look into the folder."""

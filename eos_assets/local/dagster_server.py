@@ -3,13 +3,13 @@
 import shutil
 import sys
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 from eos_assets.local.folders import make_folder
 from eos_assets.local.ports import LOOPBACK, require_free
 from eos_assets.local.process import ServerProcess, await_ready
+from eos_assets.local.proxy import direct
 
 START_SECONDS = 120
 DAGSTER_PURPOSE, DAGSTER_SETTING = "the Dagster webserver", "--dagster-port or EOS_DAGSTER_PORT"
@@ -63,7 +63,7 @@ class DagsterServer:
 
     def serves(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/server_info", timeout=2) as answer:
+            with direct.open(f"{self.address}/server_info", timeout=2) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaException
+
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
@@ -48,6 +50,8 @@ def finding(name: str, look: Callable[[], str]) -> Finding:
         return Finding(name, True, look())
     except EosError as error:
         return Finding(name, False, error.problem, error.remedy)
+    except KafkaException as error:
+        return Finding(name, False, f"Kafka says: {error.args[0]}.", "Check EOS_BOOTSTRAP_SERVERS and EOS_KAFKA_….")
 
 
 def python() -> str:

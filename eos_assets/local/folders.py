@@ -46,7 +46,7 @@ def make_folder(path: Path) -> Path:
 
 def free_bytes(path: Path) -> int:
     """Free space on the disk that holds `path`, which need not exist yet."""
-    existing = next(p for p in (path, *path.parents) if p.exists())
+    existing = next(p for p in (path, *path.parents) if os.path.exists(p))
     return shutil.disk_usage(existing).free
 
 

@@ -61,21 +61,31 @@ def sha256(path: Path) -> str | None:
 
 
 def fetch(settings: Settings, progress: Progress | None = None) -> None:
-    """Replaces the jars folder by a complete one, or leaves it as it was and says why."""
+    """Replaces the folders of our jars by complete ones, or leaves them as they were and says why."""
     folder = settings.jars_dir
     make_folder(folder.parent)
     with exclusive(folder.parent / f".{folder.name}.lock", wait=True, busy="The jars are being fetched"):
         if not damaged(folder):  # another process fetched them while we waited
             return
-        for leftover in folder.parent.glob(".jars-*"):  # of a fetch that was killed
+        prefix = f".{folder.name}.eos-fetch-"
+        for leftover in folder.parent.glob(f"{prefix}*"):  # of a fetch that was killed
             shutil.rmtree(leftover, ignore_errors=True)
-        with clear_disk_errors(folder), tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as draft:
+        with clear_disk_errors(folder), tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as draft:
             said = retrieve(Path(draft), settings.ivy_settings, progress)
             wrong = damaged(Path(draft) / "jars")
             if wrong:
                 raise EosError(why_not(wrong, said), remedy(settings.ivy_settings))
-            shutil.rmtree(folder, ignore_errors=True)
-            (Path(draft) / "jars").rename(folder)
+            install(Path(draft) / "jars", folder)
+
+
+def install(draft: Path, folder: Path) -> None:
+    """Moves the jars to where they belong. What else a user keeps in that folder stays; if we are killed here, the
+    checksums tell."""
+    make_folder(folder)
+    for kind in sorted({name.partition("/")[0] for name in locked()}):
+        if (folder / kind).exists():
+            shutil.rmtree(folder / kind)
+        shutil.move(draft / kind, folder / kind)
 
 
 def retrieve(draft: Path, ivy_settings: Path | None, progress: Progress | None) -> str:

@@ -2,12 +2,16 @@
 
 import socket
 import sys
+from collections.abc import Iterable
 
 import psutil
 
 from eos_assets.errors import EosError
 
 LOOPBACK = "127.0.0.1"
+
+#: A port, what it is for, and where to choose another one.
+WantedPort = tuple[int, str, str]
 
 
 class ReservedPort:
@@ -63,3 +67,13 @@ def require_free(port: int, purpose: str, setting: str) -> None:
             f"Port {port}, wanted for {purpose}, is taken by {who}.",
             f"End that process, or choose another port with {setting}.",
         )
+
+
+def require_apart(wanted: Iterable[WantedPort]) -> None:
+    taken: dict[int, str] = {}
+    for port, purpose, setting in wanted:
+        if port in taken:
+            raise EosError(
+                f"Port {port} is wanted for {taken[port]} and for {purpose}.", f"Choose another port with {setting}."
+            )
+        taken[port] = purpose

@@ -7,7 +7,8 @@ import socket
 import sys
 import urllib.error
 import urllib.parse
-import urllib.request
+
+from eos_assets.local.proxy import direct
 
 SECONDS = 5
 
@@ -19,7 +20,7 @@ def serves(address: str) -> bool:
         if parts.scheme == "tcp":
             with socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS):
                 return True
-        with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+        with direct.open(address, timeout=SECONDS) as answer:
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False

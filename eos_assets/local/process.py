@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class ServerProcess:
     pid: int
     started: float
     log: Path
+    #: Where its own lines begin: the log of earlier starts is kept.
+    log_start: int = 0
 
     @staticmethod
     def spawn(
@@ -47,6 +50,7 @@ class ServerProcess:
         if tied and sys.platform == "linux":
             command = [sys.executable, "-S", "-E", "-c", TIE, str(os.getpid()), *command]
         with clear_disk_errors(log), log.open("ab") as out:
+            log_start = out.tell()
             child = SPAWNER.submit(
                 subprocess.Popen,
                 command,
@@ -57,7 +61,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             ).result()
-        return ServerProcess(name, child.pid, start_mark(child.pid), log)
+        return ServerProcess(name, child.pid, start_mark(child.pid), log, log_start)
 
     def handle(self) -> psutil.Process | None:
         """The living process, or None: never another process that got the same pid."""
@@ -76,8 +80,9 @@ class ServerProcess:
         return self.handle() is not None
 
     def log_tail(self, lines: int = 15) -> str:
+        """The last lines that were written since this start."""
         try:
-            text = self.log.read_text(errors="replace")
+            text = self.log.read_bytes()[self.log_start :].decode(errors="replace")
         except OSError:
             return "(no log)"
         return "\n".join(text.splitlines()[-lines:]) or "(the log is empty)"
@@ -89,7 +94,8 @@ class ServerProcess:
         """SIGKILL: what a crash looks like. Returns when the process is gone."""
         process = self.handle()
         if process:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it ended by itself meanwhile
+                process.kill()
             process.wait(10)
 
     def pause(self) -> None:
@@ -127,7 +133,8 @@ def end_processes(processes: Iterable[psutil.Process], patience: float = 20) -> 
             continue
     _, stubborn = psutil.wait_procs(waiting, patience)
     for process in stubborn:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     psutil.wait_procs(stubborn, 10)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from eos_assets.local.jars import spark_home
 from eos_assets.local.java import find_java
 from eos_assets.local.ports import LOOPBACK, ReservedPort
 from eos_assets.local.process import ServerProcess, await_ready, stop_all
+from eos_assets.local.proxy import direct
 
 START_SECONDS = 60
 
@@ -80,7 +80,7 @@ class SparkCluster:
 
     def state(self) -> dict[str, Any]:
         """What the master knows: its workers, applications and executors."""
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self._ports[1]}/json/", timeout=2) as answer:
+        with direct.open(f"http://{LOOPBACK}:{self._ports[1]}/json/", timeout=2) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 

@@ -96,7 +96,8 @@ def connect_environment(settings: Settings) -> dict[str, str]:
 def serves(port: int) -> bool:
     import grpc
 
-    with grpc.insecure_channel(f"{LOOPBACK}:{port}") as channel:
+    options = [("grpc.enable_http_proxy", 0)]  # a proxy does not lead to this machine
+    with grpc.insecure_channel(f"{LOOPBACK}:{port}", options) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=1)
         except grpc.FutureTimeoutError:

@@ -18,7 +18,7 @@ from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
 from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
 from eos_assets.local.java import find_java
-from eos_assets.local.ports import require_free
+from eos_assets.local.ports import require_apart, require_free
 from eos_assets.local.process import ServerProcess, end_processes
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
 from eos_assets.settings import Settings
@@ -117,10 +117,14 @@ class Stack:
             cluster = self.cluster(brokers, kafka_port, kept, secured)
             spark = next((server for server in kept if server.name == "spark"), None)
             dagster = [server for server in kept if server.name.startswith("dagster")]
+            wanted = []
             if spark is None:
-                require_free(spark_port, SPARK_PURPOSE, SPARK_SETTING)  # before Kafka is started in vain
+                wanted.append((spark_port, SPARK_PURPOSE, SPARK_SETTING))
             if dagster_port and not any(server.name == "dagster-webserver" for server in dagster):
-                require_free(dagster_port, DAGSTER_PURPOSE, DAGSTER_SETTING)
+                wanted.append((dagster_port, DAGSTER_PURPOSE, DAGSTER_SETTING))
+            require_apart([*cluster.ports(), *wanted])
+            for port, purpose, setting in wanted:  # before Kafka is started in vain
+                require_free(port, purpose, setting)
             try:
                 say(f"Starting Kafka ({len(cluster.nodes)} broker{'s' * (len(cluster.nodes) > 1)}) …")
                 cluster.start()
@@ -155,7 +159,10 @@ class Stack:
                 f"{self.kafka_folder} holds the data of {formatted} broker(s), not {count}.",
                 f"Say `eos up --brokers {formatted}`, or `eos down --delete-data` first, or set another EOS_HOME.",
             )
-        known = BrokerSecurity(self.kafka_folder / "security").exists()
+        security = BrokerSecurity(self.kafka_folder / "security")
+        if not formatted:  # an `eos up --secured` that failed decides nothing about this one
+            security.remove()
+        known = security.exists()
         if formatted and secured is not None and secured != known:
             raise EosError(
                 f"{self.kafka_folder} holds the data of {'a secured' if known else 'an open'} cluster.",
@@ -186,8 +193,11 @@ class Stack:
         return local.client() if local.exists() else None
 
     def formatted_brokers(self) -> int:
-        """How many brokers have data here."""
-        return len(list(self.kafka_folder.glob("broker-*/data/meta.properties")))
+        """How many brokers the data here belongs to; one of three may have lost its own."""
+        folders = [self.kafka_folder / f"broker-{number}" for number in (1, 2, 3)]
+        if not any(os.path.exists(folder / "data" / "meta.properties") for folder in folders):
+            return 0
+        return 3 if any(os.path.exists(folder) for folder in folders[1:]) else 1
 
     def start_spark(self, port: int) -> Server:
         server = SparkConnectServer(self.spark_folder, port=port, settings=self.settings, env=self.marked(), tied=False)
@@ -216,7 +226,7 @@ class Stack:
 
     def down(self, *, delete_data: bool = False) -> int:
         """Ends every server of this home, recorded or not, and nothing else. Returns how many it ended."""
-        if not self.home.exists():
+        if not os.path.exists(self.home):
             return 0
         with self.lock():
             ours = self.marked_processes()

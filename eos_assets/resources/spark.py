@@ -3,6 +3,7 @@
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from eos_assets.errors import EosError
 from eos_assets.local.java import find_java
+from eos_assets.local.proxy import OWN, bypass_proxy
 from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings, shown
 from eos_assets.shipping import ship
@@ -34,6 +36,8 @@ class SparkResource(LazyPySparkResource):
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
                 if settings.spark_python:
                     os.environ["PYSPARK_PYTHON"] = settings.spark_python
+            elif urlsplit(address).hostname in OWN:
+                bypass_proxy()
             session = started(address, {**session_config(address, settings), **self.spark_config})
             if address != Stack(settings).address_of("spark"):  # that one runs this very code
                 ship(session, address, settings)

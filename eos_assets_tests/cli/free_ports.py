@@ -4,16 +4,16 @@ import random
 import socket
 
 #: Below the ports from which systems take those of outgoing connections, so that none of these comes between.
-RANGE = range(12_000, 30_000, 4)
+RANGE = range(12_000, 30_000, 8)
 
 
 def free_ports() -> dict[str, str]:
-    """The settings of `eos up`: two ports in a row for Kafka, one for Spark and one for Dagster."""
-    kafka = next(first for first in random.sample(RANGE, len(RANGE)) if all(map(is_free, range(first, first + 4))))
+    """The settings of `eos up`: six ports in a row for three brokers, one for Spark and one for Dagster."""
+    kafka = next(first for first in random.sample(RANGE, len(RANGE)) if all(map(is_free, range(first, first + 8))))
     return {
         "EOS_KAFKA_PORT": str(kafka),
-        "EOS_SPARK_CONNECT_PORT": str(kafka + 2),
-        "EOS_DAGSTER_PORT": str(kafka + 3),
+        "EOS_SPARK_CONNECT_PORT": str(kafka + 6),
+        "EOS_DAGSTER_PORT": str(kafka + 7),
     }
 
 

@@ -105,6 +105,20 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     assert not (home / "kafka").exists()
 
 
+@pytest.mark.timeout(600)
+def test_three_brokers_live_from_up_to_down(home: Path, ports: tuple[int, int]) -> None:
+    eos("up", "--brokers", "3", "--no-dagster")
+    report = status()
+    assert set(pids(report)) == {"kafka-1", "kafka-2", "kafka-3", "spark"}
+    assert {server["state"] for server in report["servers"]} == {"running"}
+    assert report["bootstrap_servers"] == ",".join(f"127.0.0.1:{ports[0] + 2 * n}" for n in range(3))
+    eos("fill", "datasource", "--count", "100")
+    partitions = Connection(report["bootstrap_servers"]).metadata().topics["datasource"].partitions
+    assert {len(p.replicas) for p in partitions.values()} == {3}
+    assert "Ended" in eos("down").stdout
+    assert left_behind() == []
+
+
 def the_commands_tell_by_their_status(servers: str) -> None:
     """Commands that look, commands that run in part, and commands that find something wrong."""
     before = json.loads(eos("plan", "squares", "--json").stdout)
@@ -177,6 +191,12 @@ def test_a_port_that_spark_wants_is_checked_before_kafka_starts(home: Path, port
         assert f"Port {ports[1]}, wanted for Spark Connect" in eos("up", status=1).stderr
     assert left_behind() == []
     assert not (home / "kafka").exists()
+
+
+def test_ports_that_overlap_are_refused_first(home: Path, ports: tuple[int, int]) -> None:
+    run = eos("up", "--spark-port", str(ports[0] + 1), status=1)
+    assert f"Port {ports[0] + 1} is wanted for the controller of Kafka broker 1 and for Spark Connect" in run.stderr
+    assert left_behind() == []
 
 
 def test_a_lock_held_by_another_up_is_named(home: Path, ports: tuple[int, int]) -> None:

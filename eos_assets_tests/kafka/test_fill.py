@@ -1,6 +1,7 @@
 """Every integer exactly once, in order, where a Java client would put it, through interruptions too."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,14 +9,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import NewPartitions
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
+from eos_assets.kafka.fill import fill, integer_of, refuse_grown
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.routing import partitions_of
 from eos_assets.kafka.topics import Topic, create_topics
@@ -119,6 +123,49 @@ def test_other_data_in_the_topic_is_refused_and_nothing_is_written(
     with pytest.raises(EosError, match="ends with no integer: b'order-7' at offset 0"):
         fill(connection, topic, 10)
     assert read_values(connection.bootstrap_servers, topic) == {0: [b"order-7"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (b"8", b"7", "b'7' with the key b'8'"),
+        (None, b"7", "b'7' with the key None"),
+        (b"9" * 19, b"9" * 19, "b'9999999999999999999'"),
+        (b"007", b"007", "b'007'"),
+        (b"7", None, "None"),
+    ],
+)
+def test_what_no_fill_wrote_is_refused(key: bytes | None, value: bytes | None, told: str) -> None:
+    record = cast(Message, SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 3))
+    with pytest.raises(EosError, match=re.escape(f"ends with no integer: {told} at offset 3")):
+        integer_of(record, "t", 0)
+
+
+def test_integers_beyond_64_bits_are_refused(connection: Connection, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=1).name
+    producer = Producer(connection.config())
+    producer.produce(topic, key=b"9223372036854775806", value=b"9223372036854775806")
+    producer.flush()
+    with pytest.raises(EosError, match="do not fit into 64 bits"):
+        fill(connection, topic, 10)
+
+
+def test_a_topic_that_has_grown_is_refused(connection: Connection, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2).name
+    fill(connection, topic, 100)
+    connection.admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    wait_for(lambda: len(connection.partitions(topic)) == 3)
+    with pytest.raises(EosError, match="had fewer partitions than 3"):
+        fill(connection, topic, 10)
+
+
+def test_growth_shows_though_the_last_integers_are_in_their_place() -> None:
+    now = {n: int(p) for n, p in enumerate(partitions_of(pa.array([b"%d" % n for n in range(60)], pa.binary()), 3))}
+    right = [[n for n in now if now[n] == p] for p in range(3)]
+    refuse_grown("t", right)
+    astray = right[1][0]
+    with pytest.raises(EosError, match=f"had fewer partitions than 3 when it was filled: {astray} is in 0"):
+        refuse_grown("t", [[astray, *right[0]], right[1], []])
 
 
 def test_a_fill_goes_on_behind_aborted_records_and_markers(connection: Connection, make_topic: MakeTopic) -> None:

@@ -14,16 +14,17 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
-from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.broker import KafkaCluster, escaped
 from eos_assets.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers
 from eos_assets_tests.waiting import wait_for
 
 
 def test_acknowledged_data_survives_stop_and_kill(settings: Settings, tmp_path: Path) -> None:
-    with KafkaCluster(tmp_path, settings=settings) as cluster:
+    with KafkaCluster(tmp_path / "größer 😀 \\n", settings=settings) as cluster:  # names that Java reads in its own way
         connection = Connection(cluster.bootstrap_servers)
         create_topics([Topic("t")], connection)
+        assert (cluster.nodes[0].data / "meta.properties").is_file()
         fill(connection, "t", 1000)
         cluster.stop()
         assert not cluster.runs(cluster.nodes[0])
@@ -96,6 +97,15 @@ def test_a_broker_that_does_not_come_up_shows_the_end_of_its_log(settings: Setti
         cluster.start()
     assert str(cluster.nodes[0].data) in error.value.remedy
     cluster.close()
+
+
+def test_values_are_written_as_java_reads_them() -> None:
+    assert escaped("C:\\ä😀=b c") == r"C:\\\u00e4\ud83d\ude00=b c"
+
+
+def test_a_folder_with_a_comma_is_refused(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(EosError, match="a,b: it takes a comma"):
+        KafkaCluster(tmp_path / "a,b", settings=settings)
 
 
 def test_four_brokers_are_refused(settings: Settings, tmp_path: Path) -> None:

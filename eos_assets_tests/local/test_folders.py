@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eos_assets.errors import EosError
-from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
+from eos_assets.local.folders import clear_disk_errors, exclusive, free_bytes, make_folder, require_space, write_whole
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings, project_root
 
 NOBODY = 65534
 
@@ -39,6 +42,27 @@ def test_a_folder_without_write_permission_is_named(read_only: Path, unprivilege
     assert "EOS_HOME" in error.value.remedy
     with pytest.raises(EosError, match=r"No permission to write .*read-only"):
         make_folder(read_only)
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path) -> Iterator[Path]:
+    """A place in a folder into which nobody may look."""
+    folder = tmp_path / "unreadable"
+    folder.mkdir()
+    folder.chmod(0)
+    yield folder / "inside"
+    folder.chmod(0o700)
+
+
+def test_what_may_not_be_looked_at_is_no_stack_trace(settings: Settings, unreadable: Path, unprivileged: None) -> None:
+    with pytest.raises(EosError, match="is no file that can be read"):
+        Settings.load({"EOS_HOME": "/", "EOS_KAFKA_CA_FILE": str(unreadable)})
+    assert free_bytes(unreadable) > 0
+    assert project_root(unreadable) == unreadable
+    stack = Stack(replace(settings, home=unreadable))
+    assert stack.down() == 0
+    assert stack.formatted_brokers() == 0
+    assert stack.security() is None
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:

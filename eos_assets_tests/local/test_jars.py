@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import EosError
-from eos_assets.local.jars import damaged, jars, locked, version_of
+from eos_assets.local.jars import damaged, install, jars, locked, version_of
 from eos_assets.settings import Settings
 from eos_assets_tests.cli.command import EOS
 from eos_assets_tests.waiting import wait_for
@@ -68,6 +68,18 @@ def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> No
     assert damaged(copied.jars_dir) == [name]
 
 
+def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
+    for jar in ("draft/broker/new.jar", "draft/spark/new.jar", "jars/broker/old.jar", "jars/mine.txt"):
+        (tmp_path / jar).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / jar).touch()
+    install(tmp_path / "draft", tmp_path / "jars")
+    assert sorted(str(path.relative_to(tmp_path / "jars")) for path in (tmp_path / "jars").rglob("*.*")) == [
+        "broker/new.jar",
+        "mine.txt",
+        "spark/new.jar",
+    ]
+
+
 def test_ivy_settings_that_are_no_file_are_named(copied: Settings, tmp_path: Path) -> None:
     damage(copied, next(iter(locked())))
     with pytest.raises(EosError, match="is not a file"):
@@ -78,7 +90,7 @@ def test_a_killed_fetch_does_not_count(settings: Settings, tmp_path: Path) -> No
     folder = tmp_path / "jars"
     env = {**os.environ, "EOS_JARS_DIR": str(folder)}
     with subprocess.Popen([*EOS, "jars"], env=env, stderr=subprocess.DEVNULL, start_new_session=True) as child:
-        wait_for(lambda: list(tmp_path.glob(".jars-*/cache/*/*/jars/*.jar")) or child.poll() is not None, 120)
+        wait_for(lambda: list(tmp_path.glob(".jars.eos-fetch-*/cache/*/*/jars/*.jar")) or child.poll() is not None, 120)
         os.killpg(child.pid, signal.SIGKILL)  # Ivy too
     assert child.returncode == -signal.SIGKILL
     assert not folder.exists()

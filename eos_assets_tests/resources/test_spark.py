@@ -1,6 +1,7 @@
 """One setting chooses where Spark runs; in-process it retries a task that dies."""
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from eos_assets.errors import EosError
 from eos_assets.resources.spark import spark_address
 from eos_assets.settings import Settings
+from eos_assets.spark_config import cluster_config
 from eos_assets.worker_daemon import ARCHIVE
 
 
@@ -38,6 +40,12 @@ def test_an_address_that_is_none_is_refused(settings: Settings) -> None:
 def test_connect_without_a_server_says_how_to_start_one(settings: Settings) -> None:
     with pytest.raises(EosError, match="Start one with `eos up`"):
         spark_address(replace(settings, spark="connect"))
+
+
+def test_a_path_with_spaces_is_one_option(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eos_assets.spark_config.LOG4J", Path("/my project/log4j2"))
+    options = cluster_config("local[1]", settings)["spark.driver.extraJavaOptions"]
+    assert shlex.split(options) == ["-Dlog4j2.configurationFile=/my project/log4j2"]
 
 
 def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

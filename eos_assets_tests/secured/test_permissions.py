@@ -16,6 +16,7 @@ from eos_assets.exactly_once.run import run_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
+from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.proof.verify import verify_pipeline
 from eos_assets_tests.exactly_once.lab import Lab
 from eos_assets_tests.secured.conftest import PIPELINE, USER, Guarded
@@ -112,6 +113,12 @@ def test_a_proof_without_permission_is_refused_by_name(guarded: Guarded, spark: 
             verify_pipeline(PIPELINE, spark, guarded.user)
     finally:
         guarded.allow(missing)
+
+
+def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
+    with pytest.raises(EosError, match=f"User:{USER} lacks Create on topic not-mine") as error:
+        create_topics([Topic("not-mine")], guarded.user)
+    assert f"--creation --principal User:{USER}" in error.value.remedy
 
 
 @pytest.mark.parametrize(

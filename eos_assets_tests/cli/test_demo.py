@@ -1,0 +1,18 @@
+"""`eos demo` removes what killed demos left, and nothing else."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from eos_assets.cli.demo import sweep
+
+
+def test_only_the_folders_of_ended_demos_are_swept(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    for name in (f"{ended.pid}-abc", f"{os.getpid()}-abc", "notes-abc", "99999999999999999999-abc", "7"):
+        (tmp_path / name).mkdir()
+    sweep(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {f"{os.getpid()}-abc", "notes-abc", "99999999999999999999-abc", "7"}

@@ -1,0 +1,46 @@
+"""`eos doctor`: what is wrong is a line with its remedy, whatever else is wrong."""
+
+import os
+import socket
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException
+
+from eos_assets.local.doctor import finding
+from eos_assets_tests.cli.command import eos
+from eos_assets_tests.cli.free_ports import free_ports
+
+
+def lines(stdout: str) -> str:
+    """The cells of the table as running text."""
+    return " ".join(stdout.replace("│", " ").split())
+
+
+def test_what_is_wrong_is_a_line_each(home: Path, tmp_path: Path) -> None:
+    ports = free_ports()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(ports["EOS_SPARK_CONNECT_PORT"])))
+        taken.listen()
+        missing = {"PATH": str(tmp_path), "JAVA_HOME": "", "EOS_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+        told = lines(eos("doctor", status=1, **ports, **missing).stdout)
+    assert "No Java in the PATH." in told
+    assert "Install Java 17 or 21" in told
+    assert f"Port {ports['EOS_SPARK_CONNECT_PORT']}, wanted for Spark Connect, is taken" in told
+    assert f"process {os.getpid()}" in told
+    assert "No Kafka broker answers at 127.0.0.1:1" in told
+
+
+def test_brackets_in_a_path_are_shown(settings: object, tmp_path: Path) -> None:
+    odd = tmp_path / "[red]home"
+    told = eos("doctor", status=1, EOS_HOME=str(odd), EOS_BOOTSTRAP_SERVERS="127.0.0.1:1").stdout
+    assert "[red]home" in told
+
+
+def test_an_error_of_kafka_is_a_line() -> None:
+    def look() -> str:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such file"))
+
+    found = finding("Brokers", look)
+    assert not found.ok
+    assert "no such file" in found.detail
+    assert found.remedy

@@ -1,0 +1,27 @@
+"""Errors that a user can mend are told without a stack trace."""
+
+import click
+from click.testing import CliRunner
+from confluent_kafka import KafkaError, KafkaException
+
+from eos_assets.cli import Commands
+
+
+class Narrower(KafkaException):
+    """As confluent_kafka has some, for example for the values of records."""
+
+
+class Failing(Commands):
+    """Whatever is called fails."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        def fail() -> None:
+            raise Narrower(KafkaError(KafkaError.INVALID_CONFIG, "not so"))
+
+        return click.Command(cmd_name, callback=fail)
+
+
+def test_every_error_of_kafka_is_told() -> None:
+    run = CliRunner().invoke(Failing("eos"), ["run"])
+    assert run.exit_code == 1
+    assert "Kafka says: not so (INVALID_CONFIG)" in run.stderr

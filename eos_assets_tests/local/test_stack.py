@@ -1,0 +1,56 @@
+"""What a home says about the cluster that it holds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eos_assets.errors import EosError
+from eos_assets.local.ports import require_apart
+from eos_assets.local.stack import Stack
+from eos_assets.settings import Settings
+
+
+@pytest.fixture
+def stack(settings: Settings, tmp_path: Path) -> Stack:
+    return Stack(replace(settings, home=tmp_path))
+
+
+def format_broker(stack: Stack, number: int) -> None:
+    data = stack.kafka_folder / f"broker-{number}" / "data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").touch()
+
+
+def leave_passwords(stack: Stack) -> None:
+    folder = stack.kafka_folder / "security"
+    folder.mkdir(parents=True)
+    (folder / "passwords.json").write_text("{}")
+
+
+def test_three_brokers_stay_three_when_one_has_lost_its_data(stack: Stack) -> None:
+    assert stack.formatted_brokers() == 0
+    format_broker(stack, 1)
+    assert stack.formatted_brokers() == 1
+    format_broker(stack, 3)
+    assert stack.formatted_brokers() == 3
+    assert len(stack.cluster(None, 9092, []).nodes) == 3
+
+
+def test_passwords_of_a_cluster_that_was_never_formatted_decide_nothing(stack: Stack) -> None:
+    leave_passwords(stack)
+    assert stack.cluster(None, 9092, []).secured is None
+    assert stack.security() is None
+
+
+def test_the_passwords_of_a_formatted_cluster_stay(stack: Stack) -> None:
+    format_broker(stack, 1)
+    leave_passwords(stack)
+    assert stack.cluster(None, 9092, []).secured is not None
+    with pytest.raises(EosError, match="holds the data of a secured cluster"):
+        stack.cluster(None, 9092, [], secured=False)
+
+
+def test_one_port_for_two_servers_is_refused() -> None:
+    with pytest.raises(EosError, match="Port 9093 is wanted for the controller and for Spark"):
+        require_apart([(9092, "Kafka", "a"), (9093, "the controller", "b"), (9093, "Spark", "--spark-port")])
