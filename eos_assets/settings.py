@@ -18,6 +18,9 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SPARKS = ("in-process", "connect", "local[*,4]", "spark://host:port", "sc://host:port", "yarn", "k8s://https://host")
 
+#: Where a Spark Connect server listens, unless it is told otherwise.
+CONNECT_PORT = 15002
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -111,7 +114,7 @@ class Settings:
             lake=address(environ, "EOS_LAKE", home / "lake"),
             dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
-            spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
+            spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", CONNECT_PORT),
             files=Access.load(environ),
             profile=choice(environ, "EOS_PROFILE", PROFILES) or "dev",
             kafka_security_protocol=choice(environ, "EOS_KAFKA_SECURITY_PROTOCOL", PROTOCOLS) or "PLAINTEXT",
@@ -208,7 +211,10 @@ def is_spark(text: str) -> bool:
     """Masters of a standalone cluster, of which there may be several, have a port; a Connect server has a usual one."""
     if text.startswith("spark://"):
         return all(host_and_port(one) for one in text.removeprefix("spark://").split(","))
-    return bool(re.fullmatch(r"in-process|connect|yarn|local(\[(\d+|\*)(,\d+)?\])?|(sc|k8s)://.+", text))
+    if text.startswith("sc://"):
+        server = text.removeprefix("sc://").partition("/")[0]
+        return host_and_port(server) or host_and_port(f"{server}:{CONNECT_PORT}")
+    return bool(re.fullmatch(r"in-process|connect|yarn|local(\[(\d+|\*)(,\d+)?\])?|k8s://.+", text))
 
 
 def file(environ: Mapping[str, str], name: str) -> Path | None:

@@ -55,6 +55,7 @@ def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
         ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is no list of brokers: 'kafka:70000'"),
         ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is no address of a Spark"),
         ("EOS_SPARK", "spark://a:7077,b", "Did you mean spark://host:port?"),
+        ("EOS_SPARK", "sc://host:70000", "EOS_SPARK=sc://host:70000 is no address of a Spark"),
         ("EOS_SPARK", "local[x]", "Did you mean local[*,4]?"),
         ("EOS_LAKE", "s3a:/bucket", "Did you mean s3a://bucket?"),
         ("EOS_LAKE", "s3a:bucket", "Did you mean s3a://bucket?"),
