@@ -9,6 +9,7 @@ from pathlib import Path
 
 from eos_assets.errors import EosError
 from eos_assets.files.access import Access
+from eos_assets.kafka.security import refuse_inconsistent
 
 PREFIX = "EOS_"
 
@@ -16,6 +17,9 @@ PROFILES = ("dev", "test", "production")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SPARKS = ("in-process", "connect", "local[*,4]", "spark://host:port", "sc://host:port", "yarn", "k8s://https://host")
+
+#: Where a Spark Connect server listens, unless it is told otherwise.
+CONNECT_PORT = 15002
 
 
 @dataclass(frozen=True)
@@ -101,17 +105,16 @@ class Settings:
     def load(environ: Mapping[str, str] = os.environ) -> "Settings":
         refuse_unknown(environ)
         home = Path(environ.get("EOS_HOME") or project_root(Path.cwd()) / ".eos").absolute()
-        ivy_settings = environ.get("EOS_IVY_SETTINGS")
-        return Settings(
+        settings = Settings(
             home=home,
             jars_dir=Path(environ.get("EOS_JARS_DIR") or home / "jars").absolute(),
-            ivy_settings=Path(ivy_settings).absolute() if ivy_settings else None,
+            ivy_settings=file(environ, "EOS_IVY_SETTINGS"),
             bootstrap_servers=servers(environ, "EOS_BOOTSTRAP_SERVERS"),
             spark=spark(environ, "EOS_SPARK"),
-            lake=address(environ.get("EOS_LAKE") or str(home / "lake")),
+            lake=address(environ, "EOS_LAKE", home / "lake"),
             dagster_port=port(environ, "EOS_DAGSTER_PORT", 3000),
             kafka_port=port(environ, "EOS_KAFKA_PORT", 9092),
-            spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", 15002),
+            spark_connect_port=port(environ, "EOS_SPARK_CONNECT_PORT", CONNECT_PORT),
             files=Access.load(environ),
             profile=choice(environ, "EOS_PROFILE", PROFILES) or "dev",
             kafka_security_protocol=choice(environ, "EOS_KAFKA_SECURITY_PROTOCOL", PROTOCOLS) or "PLAINTEXT",
@@ -125,6 +128,9 @@ class Settings:
             spark_python=environ.get("EOS_SPARK_PYTHON") or None,
             py_files=files(environ, "EOS_PY_FILES"),
         )
+        refuse_inconsistent(settings)
+        refuse_idle_python(settings)
+        return settings
 
 
 def shown(text: str) -> str:
@@ -132,9 +138,27 @@ def shown(text: str) -> str:
     return re.sub(r"(token=)[^;]*", r"\1(hidden)", text)
 
 
-def address(text: str) -> str:
+def address(environ: Mapping[str, str], name: str, default: Path) -> str:
     """An address as it is, a folder as an absolute path: servers work elsewhere."""
-    return text if "://" in text else str(Path(text).absolute())
+    text = environ.get(name) or str(default)
+    if "://" in text:
+        return text
+    slip = re.match(r"([A-Za-z][\w+.-]+):/*", text)
+    if slip:
+        raise EosError(
+            f"{name}={text} is neither a folder nor an address.",
+            f"Did you mean {slip[1]}://{text[slip.end() :]}? An address has two slashes behind its colon.",
+        )
+    return str(Path(text).absolute())
+
+
+def refuse_idle_python(settings: Settings) -> None:
+    """A Spark Connect server has chosen the Python of its executors when it was started."""
+    if settings.spark_python and (settings.spark or "").startswith("sc://"):
+        raise EosError(
+            f"EOS_SPARK_PYTHON is set, but EOS_SPARK={shown(settings.spark or '')} does not use it.",
+            "Set it where that server is started, and unset EOS_SPARK_PYTHON here.",
+        )
 
 
 def refuse_unknown(environ: Mapping[str, str]) -> None:
@@ -166,16 +190,31 @@ def hint(text: str, choices: tuple[str, ...]) -> str:
 def servers(environ: Mapping[str, str], name: str) -> str | None:
     text = environ.get(name)
     for one in (text or "").split(",") if text else ():
-        if not re.fullmatch(r"\s*(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", one):
+        if not host_and_port(one.strip()):
             raise EosError(f"{name}={text} is no list of brokers: {one.strip()!r}.", f"Set {name} to host:port,….")
     return text or None
 
 
+def host_and_port(text: str) -> bool:
+    found = re.fullmatch(r"(\[[\da-fA-F:]+\]|[\w.-]+):(\d{1,5})", text)
+    return bool(found and 1 <= int(found[2]) <= 65535)
+
+
 def spark(environ: Mapping[str, str], name: str) -> str | None:
     text = environ.get(name)
-    if not text or re.fullmatch(r"in-process|connect|yarn|local(\[.+\])?|(spark|sc|k8s)://.+", text):
+    if not text or is_spark(text):
         return text or None
-    raise EosError(f"{name}={text} is no address of a Spark.", f"{hint(text, SPARKS)}Use {', '.join(SPARKS)}.")
+    raise EosError(f"{name}={shown(text)} is no address of a Spark.", f"{hint(text, SPARKS)}Use {', '.join(SPARKS)}.")
+
+
+def is_spark(text: str) -> bool:
+    """Masters of a standalone cluster, of which there may be several, have a port; a Connect server has a usual one."""
+    if text.startswith("spark://"):
+        return all(host_and_port(one) for one in text.removeprefix("spark://").split(","))
+    if text.startswith("sc://"):
+        server = text.removeprefix("sc://").partition("/")[0]
+        return host_and_port(server) or host_and_port(f"{server}:{CONNECT_PORT}")
+    return bool(re.fullmatch(r"in-process|connect|yarn|local(\[(\d+|\*)(,\d+)?\])?|k8s://.+", text))
 
 
 def file(environ: Mapping[str, str], name: str) -> Path | None:

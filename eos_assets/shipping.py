@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def ship(session: "SparkSession", address: str, settings: Settings) -> None:
-    """Gives a session on other machines this package and the files of EOS_PY_FILES."""
+def ship(session: "SparkSession", address: str, settings: Settings, *, package: bool = True) -> None:
+    """Gives a session elsewhere the files of EOS_PY_FILES and this package, unless it is there already."""
     if address.startswith("local"):
         return  # its workers are children of ours
-    files = [str(archive(settings)), *(str(path) for path in settings.py_files)]
+    files = [str(path) for path in settings.py_files]
+    if package:
+        files.insert(0, str(archive(settings)))
+    if not files:
+        return
     if address.startswith("sc://"):
         session.addArtifacts(*files, pyfile=True)
         return

@@ -12,6 +12,7 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.security import Security
 from eos_assets.resources.kafka import KafkaResource
+from eos_assets.resources.spark import spark_address
 from eos_assets.settings import NAMES, TABLE, Settings, markdown_table, project_root
 from eos_assets_tests.cli.command import eos
 
@@ -50,6 +51,15 @@ def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
         ("EOS_SPARK", "in_proces", "Did you mean in-process?"),
         ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is no file that can be read"),
         ("EOS_PY_FILES", "pyproject.toml", "is no Python code"),
+        ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is no file that can be read"),
+        ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is no list of brokers: 'kafka:70000'"),
+        ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is no address of a Spark"),
+        ("EOS_SPARK", "spark://a:7077,b", "Did you mean spark://host:port?"),
+        ("EOS_SPARK", "sc://host:70000", "EOS_SPARK=sc://host:70000 is no address of a Spark"),
+        ("EOS_SPARK", "local[x]", "Did you mean local[*,4]?"),
+        ("EOS_LAKE", "s3a:/bucket", "Did you mean s3a://bucket?"),
+        ("EOS_LAKE", "s3a:bucket", "Did you mean s3a://bucket?"),
+        ("EOS_KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "needs EOS_KAFKA_USERNAME"),
         ("EOS_DAGSTER_PORT", "70000", "EOS_DAGSTER_PORT=70000 is not a port"),
     ],
 )
@@ -68,6 +78,7 @@ def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, told: str
         ({"EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "EOS_KAFKA_CA_FILE": "LICENSE"}, "EOS_KAFKA_CA_FILE is set"),
         ({"EOS_KAFKA_CA_FILE": "LICENSE"}, "holds no certificate in PEM form"),
         ({"EOS_KAFKA_KEY_FILE": "LICENSE"}, "only one is set"),
+        ({"EOS_SPARK": "sc://host:15002", "EOS_SPARK_PYTHON": "/opt/python"}, "EOS_SPARK_PYTHON is set, but"),
         (
             {
                 "EOS_PROFILE": "production",
@@ -85,6 +96,33 @@ def test_settings_that_do_not_fit_together_are_refused(
     with pytest.raises(EosError, match=told) as error:
         Connection.load(Settings.load({**LOGIN, **changes}))
     assert "kanarienvogel" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "local",
+        "local[2]",
+        "local[*]",
+        "local[*,4]",
+        "spark://a:7077",
+        "spark://a:7077,b:7077",
+        "sc://a/;token=t",
+        "yarn",
+    ],
+)
+def test_every_address_of_a_spark_is_taken_as_it_is(address: str) -> None:
+    assert Settings.load({"EOS_SPARK": address}).spark == address
+
+
+def test_a_token_in_the_address_of_a_spark_is_not_told() -> None:
+    wrong = "spak://host:443/;token=kanarienvogel;use_ssl=true"
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+        Settings.load({"EOS_SPARK": wrong})
+    assert "kanarienvogel" not in str(told.value)
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+        spark_address(Settings.load({}), wrong)
+    assert "kanarienvogel" not in str(told.value)
 
 
 def test_a_password_is_in_no_repr_and_in_both_clients() -> None:

@@ -16,12 +16,21 @@ from eos_assets.registry import find_pipeline
 @json_option
 @click.option("--principal", required=True, help="Who runs it, as the brokers name it, e.g. User:squares.")
 @click.option("--creation", "with_creation", is_flag=True, help="Also what `eos topics create` and growth need.")
+@click.option("--bootstrap-server", help="The brokers, for each command: host:port,….")
+@click.option("--command-config", help="The administrator's file of client properties, for each command.")
 def acls_command(
-    pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, principal: str, with_creation: bool
+    pipeline: str,
+    modules: tuple[str, ...],
+    mode: str,
+    as_json: bool,
+    principal: str,
+    with_creation: bool,
+    bootstrap_server: str | None,
+    command_config: str | None,
 ) -> None:
     """Print one kafka-acls.sh command for each permission that PIPELINE needs. Talks to no broker.
 
-    Add --bootstrap-server and --command-config of an administrator to each.
+    With --bootstrap-server and --command-config an administrator can run them as they are.
     """
     chosen = find_pipeline(pipeline, modules)
     needed = permissions(chosen, Mode(mode)) + (creation(chosen, Mode(mode)) if with_creation else [])
@@ -29,5 +38,7 @@ def acls_command(
         rows = [{"resource": p.kind, "name": p.name, "operation": p.operation, "prefixed": p.prefixed} for p in needed]
         click.echo(json.dumps(rows, indent=2))
         return
+    options = (("--bootstrap-server", bootstrap_server), ("--command-config", command_config))
+    access = tuple(word for name, value in options if value for word in (name, value))
     for permission in needed:
-        click.echo(f"{permission.command(principal)}  # {permission.why}")
+        click.echo(f"{permission.command(principal, access)}  # {permission.why}")

@@ -37,11 +37,11 @@ class Permission:
     def __str__(self) -> str:
         return f"{self.operation} on {self.kind} {self.name}{'…' * self.prefixed}"
 
-    def command(self, principal: str) -> str:
-        """For Kafka's own tool."""
+    def command(self, principal: str, access: tuple[str, ...] = ()) -> str:
+        """For Kafka's own tool; `access` is how it reaches the brokers."""
         pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
         words = ["--add", "--allow-principal", principal, "--operation", self.operation]
-        return f"kafka-acls.sh {shlex.join([*words, f'--{self.kind}', self.name, *pattern])}"
+        return f"kafka-acls.sh {shlex.join([*access, *words, f'--{self.kind}', self.name, *pattern])}"
 
 
 def permissions(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Permission]:

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
-from eos_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from eos_assets.settings import Settings
 
 DEFAULT_MECHANISM = "SCRAM-SHA-512"
 LOGIN_MODULES = {
@@ -28,9 +31,8 @@ class Security:
     key_password: str = field(default="", repr=False)
 
     @staticmethod
-    def load(settings: Settings) -> "Security":
+    def load(settings: "Settings") -> "Security":
         protocol = settings.kafka_security_protocol
-        refuse_inconsistent(settings)
         if protocol == "PLAINTEXT":
             return Security()
         return Security(
@@ -108,7 +110,7 @@ def pem(path: Path | None, name: str, kind: str) -> str:
     return text
 
 
-def refuse_inconsistent(settings: Settings) -> None:
+def refuse_inconsistent(settings: "Settings") -> None:
     """A setting that would be ignored in silence, or that is missing, is refused by its name."""
     protocol = settings.kafka_security_protocol
     sasl, encrypted = protocol.startswith("SASL_"), protocol.endswith("SSL")

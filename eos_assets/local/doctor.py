@@ -15,9 +15,10 @@ from eos_assets.local.folders import NEEDED_BYTES, free_bytes, make_folder, requ
 from eos_assets.local.jars import damaged, locked
 from eos_assets.local.java import find_java
 from eos_assets.local.ports import require_free
+from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings
+from eos_assets.settings import CONNECT_PORT, Settings
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,18 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield finding("Folder", lambda: f"{make_folder(settings.home)} is writable")
     yield finding("Disk", lambda: disk(settings))
     yield finding("Jars", lambda: jar_state(settings))
-    yield finding("Kafka ports", lambda: kafka_ports(settings, stack))
-    yield finding("Spark port", lambda: port(settings.spark_connect_port, stack, SPARK_PURPOSE, SPARK_SETTING))
-    yield finding("Dagster port", lambda: port(settings.dagster_port, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
+    local_kafka, local_spark = settings.bootstrap_servers is None, settings.spark in (None, "connect")
+    if local_kafka:
+        yield finding("Kafka ports", lambda: kafka_ports(settings, stack))
+    if local_spark:
+        yield finding("Spark port", lambda: port(settings.spark_connect_port, stack, SPARK_PURPOSE, SPARK_SETTING))
+    if local_kafka or local_spark:  # else nobody needs `eos up`
+        yield finding("Dagster port", lambda: port(settings.dagster_port, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
     yield finding("Servers", lambda: servers(stack))
     yield finding("Brokers", lambda: brokers(settings))
+    address = settings.spark or ""
+    if address.startswith(("sc://", "spark://")):
+        yield finding("Spark", lambda: spark(address))
 
 
 def finding(name: str, look: Callable[[], str]) -> Finding:
@@ -126,3 +134,13 @@ def brokers(settings: Settings) -> str:
     connection = Connection.load(settings)
     found = connection.metadata(patience=5).brokers.values()
     return f"{len(found)} at {connection.bootstrap_servers}"
+
+
+def spark(address: str) -> str:
+    """One of its servers accepts connections; what a session needs besides, the first run tells."""
+    named = address.partition("://")[2].partition("/")[0].split(",")
+    servers = [server if re.search(r":\d+$", server) else f"{server}:{CONNECT_PORT}" for server in named]
+    reached = next((server for server in servers if serves(f"tcp://{server}")), None)
+    if reached is None:
+        raise EosError(f"Nobody answers at {', '.join(servers)}.", "Start that Spark, or correct EOS_SPARK.")
+    return f"{reached} answers"

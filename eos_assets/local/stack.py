@@ -222,7 +222,8 @@ class Stack:
         """Runs of Dagster must find this home's servers, wherever they are started."""
         paths = {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
         own = {"EOS_HOME": self.home, "EOS_JARS_DIR": self.settings.jars_dir, "EOS_LAKE": self.settings.lake}
-        return {**self.marked(), **paths, **{name: str(value) for name, value in own.items()}}
+        code = {"EOS_PY_FILES": ",".join(map(str, self.settings.py_files))}
+        return {**self.marked(), **paths, **code, **{name: str(value) for name, value in own.items()}}
 
     def down(self, *, delete_data: bool = False) -> int:
         """Ends every server of this home, recorded or not, and nothing else. Returns how many it ended."""

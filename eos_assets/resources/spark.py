@@ -39,8 +39,8 @@ class SparkResource(LazyPySparkResource):
             elif urlsplit(address).hostname in OWN:
                 bypass_proxy()
             session = started(address, {**session_config(address, settings), **self.spark_config})
-            if address != Stack(settings).address_of("spark"):  # that one runs this very code
-                ship(session, address, settings)
+            of_eos_up = address == Stack(settings).address_of("spark")  # that one runs this very code
+            ship(session, address, settings, package=not of_eos_up)
             self._spark_session = session
 
 
@@ -50,7 +50,7 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
     except Exception as failure:
         why = (str(failure).splitlines() or [type(failure).__name__])[0]
         raise EosError(
-            f"No Spark session at {shown(address)}: {why}", "Check EOS_SPARK, and that it is reachable."
+            f"No Spark session at {shown(address)}: {shown(why)}", "Check EOS_SPARK, and that it is reachable."
         ) from failure
     return session
 
@@ -68,6 +68,6 @@ def spark_address(settings: Settings, wanted: str = "") -> str:
     if address.startswith(("local", "spark://", "sc://", "yarn", "k8s://")):
         return address
     raise EosError(
-        f"EOS_SPARK={address} is no address of a Spark.",
+        f"EOS_SPARK={shown(address)} is no address of a Spark.",
         "Use in-process, connect, local[*,4], spark://host:port or sc://host:port.",
     )

@@ -15,3 +15,11 @@ def test_the_documented_permissions_are_those_of_the_pipeline(home: Path) -> Non
     with_creation = eos("acls", "squares", "--principal", "User:squares", "--creation").stdout
     added = set(with_creation.splitlines()) - set(printed.splitlines())
     assert {line.split("--operation ")[1].split()[0] for line in added} == {"Create", "Alter"}
+
+
+def test_what_an_administrator_needs_is_in_every_command(home: Path) -> None:
+    access = ("--bootstrap-server", "kafka:9093", "--command-config", "my admin.properties")
+    printed = eos("acls", "squares", "--principal", "User:squares", *access).stdout.splitlines()
+    plain = eos("acls", "squares", "--principal", "User:squares").stdout.splitlines()
+    added = "kafka-acls.sh --bootstrap-server kafka:9093 --command-config 'my admin.properties' --add"
+    assert printed == [line.replace("kafka-acls.sh --add", added) for line in plain]

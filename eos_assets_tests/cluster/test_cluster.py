@@ -52,7 +52,8 @@ def count():
         return "no module" if "No module named 'eos_assets'" in str(error) else str(error)
 
 settings = Settings.load()
-os.environ["PYSPARK_PYTHON"] = settings.spark_python
+if settings.spark_python:
+    os.environ["PYSPARK_PYTHON"] = settings.spark_python
 spark = spark_session_from_config(session_config(settings.spark, settings))
 print(count())
 ship(spark, settings.spark, settings)
@@ -115,6 +116,7 @@ def test_the_code_reaches_the_executors_behind_spark_connect(
     try:
         server.start()
         monkeypatch.setenv("EOS_SPARK", server.address)
+        monkeypatch.delenv("EOS_SPARK_PYTHON")  # the server has it
         assert shipped() == ["no module", "10"]
     finally:
         server.stop()

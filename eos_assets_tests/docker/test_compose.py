@@ -9,10 +9,11 @@ import pytest
 
 from eos_assets.local.ports import LOOPBACK
 from eos_assets.settings import NAMES, Settings
-from eos_assets_tests.docker.native import ROOT, Native, postgres_folder, services
+from eos_assets_tests.docker.native import COMPOSE, ROOT, Native, postgres_folder, services
 from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.waiting import wait_for
 
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
 #: Seconds for a run: three brokers, a cluster of Spark and Dagster share the cores of this machine.
 PATIENCE = 480
 
@@ -28,6 +29,57 @@ def test_every_service_has_limits_a_health_check_and_a_way_to_end() -> None:
         assert set(limits) == {"cpus", "memory"}, name
         assert "healthcheck" in service, name
         assert "restart" in service, name
+
+
+def test_one_service_builds_the_image_and_all_others_of_ours_wait_for_it() -> None:
+    found = services()
+    ours = {name for name, service in found.items() if service["image"] == "eos-assets"}
+    assert [name for name, service in found.items() if "build" in service] == ["create-topics"]
+    assert {found[name]["pull_policy"] for name in ours} == {"never"}
+    for name in ours - {"create-topics"}:
+        assert "create-topics" in awaited(name), name
+
+
+def awaited(name: str) -> set[str]:
+    """What a service waits for, directly or not."""
+    direct = set(services()[name].get("depends_on", {}))
+    return direct.union(*map(awaited, direct))
+
+
+def test_the_memory_adds_up_to_what_its_comment_says() -> None:
+    limits = {name: service["deploy"]["resources"]["limits"]["memory"] for name, service in services().items()}
+    megabytes = {name: int(text[:-1]) * {"m": 1, "g": 1024}[text[-1]] for name, text in limits.items()}
+    told = re.search(r"add up to (\d+) GB of memory, once create-topics has ended", COMPOSE.read_text())
+    assert told
+    assert sum(megabytes.values()) - megabytes["create-topics"] == int(told[1]) * 1024
+
+
+def test_the_master_recovers_from_a_volume_that_the_image_owns() -> None:
+    master = services()["spark-master"]
+    (mount,) = master["volumes"]
+    folder = mount.split(":")[1]
+    assert f"-Dspark.deploy.recoveryDirectory={folder}" in master["environment"]["SPARK_MASTER_OPTS"]
+
+
+def test_every_volume_of_ours_lies_where_the_image_made_a_folder_for_its_user() -> None:
+    (made,) = re.findall(r"mkdir -p (.*?)&& chown", DOCKERFILE.read_text(), re.DOTALL)
+    ours = [service for service in services().values() if service["image"] == "eos-assets"]
+    assert {mount.split(":")[1] for service in ours for mount in service.get("volumes", ())} <= set(made.split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "users"),
+    [
+        ("EOS_LAKE", {"spark-worker-1", "spark-worker-2", "spark-connect"}),
+        ("EOS_FILES_ROOT", {"spark-worker-1", "spark-worker-2", "daemon"}),
+    ],
+)
+def test_who_writes_tables_and_who_reads_files_share_a_volume(setting: str, users: set[str]) -> None:
+    folder = services()["daemon"]["environment"][setting]
+    mounts = {(name, mount) for name, service in services().items() for mount in service.get("volumes", ())}
+    there = {(name, mount.split(":")[0]) for name, mount in mounts if mount.split(":")[1] == folder}
+    assert {name for name, _ in there} == users
+    assert len({volume for _, volume in there}) == 1
 
 
 def test_the_brokers_keep_what_they_acknowledged() -> None:

@@ -6,14 +6,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
+from eos_assets.local.stack import Stack
 from eos_assets.resources.spark import spark_address
 from eos_assets.settings import Settings
+from eos_assets.shipping import ship
 from eos_assets.spark_config import cluster_config
 from eos_assets.worker_daemon import ARCHIVE
 
@@ -46,6 +49,37 @@ def test_a_path_with_spaces_is_one_option(settings: Settings, monkeypatch: pytes
     monkeypatch.setattr("eos_assets.spark_config.LOG4J", Path("/my project/log4j2"))
     options = cluster_config("local[1]", settings)["spark.driver.extraJavaOptions"]
     assert shlex.split(options) == ["-Dlog4j2.configurationFile=/my project/log4j2"]
+
+
+class Artifacts:
+    """A session of Spark Connect that only remembers what was shipped to it."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def addArtifacts(self, *files: str, pyfile: bool) -> None:  # noqa: N802
+        assert pyfile
+        self.names += [Path(file).name for file in files]
+
+
+def test_the_server_of_eos_up_gets_the_code_of_its_user_and_others_get_ours_too(
+    settings: Settings, tmp_path: Path
+) -> None:
+    own = replace(settings, home=tmp_path, py_files=(tmp_path / "mine.py",))
+    local, elsewhere, nothing = Artifacts(), Artifacts(), Artifacts()
+    ship(cast(SparkSession, local), "sc://127.0.0.1:15002", own, package=False)
+    ship(cast(SparkSession, elsewhere), "sc://host:15002", own)
+    ship(cast(SparkSession, nothing), "sc://127.0.0.1:15002", settings, package=False)
+    assert local.names == ["mine.py"]
+    assert [name.split("-")[0] for name in elsewhere.names] == ["eos_assets", "mine.py"]
+    assert nothing.names == []
+
+
+def test_the_servers_of_eos_up_find_the_code_of_their_user_wherever_they_work(
+    settings: Settings, tmp_path: Path
+) -> None:
+    own = replace(settings, py_files=(tmp_path / "mine.py", tmp_path / "other.zip"))
+    assert Stack(own).marked_home()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
 
 
 def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

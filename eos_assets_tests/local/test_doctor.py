@@ -1,0 +1,66 @@
+"""`eos doctor`: asks for the ports of `eos up` only where it is needed, and reaches a Spark that is elsewhere."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eos_assets.local import doctor
+from eos_assets.local.doctor import Finding, examine
+from eos_assets.local.ports import LOOPBACK, ReservedPort
+from eos_assets.settings import Settings
+
+PORTS = {"Kafka ports", "Spark port", "Dagster port"}
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """The address of a server that accepts connections."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield f"{LOOPBACK}:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(doctor, "brokers", lambda _: "not asked")
+    return replace(settings, home=tmp_path, bootstrap_servers=None, spark=None)
+
+
+def findings(settings: Settings) -> dict[str, Finding]:
+    return {found.name: found for found in examine(settings)}
+
+
+@pytest.mark.parametrize(
+    ("kafka", "spark", "ports"),
+    [
+        (None, None, PORTS),
+        (None, "connect", PORTS),
+        ("kafka:9092", None, {"Spark port", "Dagster port"}),
+        (None, "yarn", {"Kafka ports", "Dagster port"}),
+        ("kafka:9092", "yarn", set()),
+    ],
+)
+def test_only_the_ports_that_are_needed_here_are_looked_at(
+    here: Settings, kafka: str | None, spark: str | None, ports: set[str]
+) -> None:
+    found = findings(replace(here, bootstrap_servers=kafka, spark=spark))
+    assert set(found) & PORTS == ports
+    assert "Spark" not in found
+
+
+@pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
+def test_a_spark_elsewhere_is_reached(here: Settings, listening: str, address: str) -> None:
+    assert findings(replace(here, spark=address.format(listening)))["Spark"] == Finding(
+        "Spark", True, f"{listening} answers"
+    )
+
+
+def test_a_spark_that_nobody_serves_is_told_without_its_token(here: Settings) -> None:
+    port = ReservedPort()
+    found = findings(replace(here, spark=f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"))["Spark"]
+    port.release()
+    assert not found.ok
+    assert found.detail == f"Nobody answers at {LOOPBACK}:{port.number}."
+    assert "EOS_SPARK" in found.remedy
