@@ -32,5 +32,8 @@ class BadRow(BrokenFile):
 
 def shown(text: object, length: int = 40) -> str:
     """A value in a reason: quoted, and not longer than a reason should be."""
-    whole = str(text)
+    try:
+        whole = str(text)
+    except RecursionError:
+        whole = f"{type(text).__name__}, nested deep"
     return repr(whole if len(whole) <= length else f"{whole[:length]}…")

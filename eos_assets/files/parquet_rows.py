@@ -65,6 +65,9 @@ def check_columns(schema: pa.Schema) -> None:
     missing = [name for name in REQUIRED if name not in schema.names]
     if missing:
         raise BrokenFile(f"the Parquet file has no column {', '.join(missing)}")
+    twice = [name for name in COLUMNS if schema.names.count(name) > 1]
+    if twice:
+        raise BrokenFile(f"the Parquet file has column {twice[0]} twice")
     for name in COLUMNS:
         if name in schema.names and not readable(name, schema.field(name).type):
             hint = ": write a decimal, a float is not exact" if pa.types.is_floating(schema.field(name).type) else ""

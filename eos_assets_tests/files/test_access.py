@@ -209,8 +209,13 @@ def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, m
 
 @pytest.mark.parametrize(
     "odd",
-    ["http://HOST/über.csv", '{"url": "file:///ROOT/\\ud800.csv"}', "http://HOST/moved"],
-    ids=["path", "surrogate", "redirect"],
+    [
+        "http://HOST/über.csv",
+        '{"url": "file:///ROOT/\\ud800.csv"}',
+        '{"url": "http://\\ud800\\u2100/a.csv"}',
+        "http://HOST/moved",
+    ],
+    ids=["path", "surrogate", "surrogate host", "redirect"],
 )
 def test_what_no_library_understands_is_a_dead_letter(access: Access, web: WebServer, odd: str) -> None:
     web.files["/moved"] = redirect("http://[")
