@@ -37,3 +37,9 @@ def shown(text: object, length: int = 40) -> str:
     except RecursionError:
         whole = f"{type(text).__name__}, nested deep"
     return repr(whole if len(whole) <= length else f"{whole[:length]}…")
+
+
+def check_disk(failure: Exception) -> None:
+    """Raises again what the system below says, with its number: that is no fault of the file. Arrow gives no number."""
+    if isinstance(failure, OSError) and failure.errno is not None:
+        raise failure

@@ -1,5 +1,6 @@
 """Every format and compression, and everything that can be wrong in a file, each with its reason and its row."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -18,7 +19,9 @@ from eos_assets.files.broken import BadRow, BrokenFile
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import generate, transactions
 from eos_assets.files.json_rows import json_lines
+from eos_assets.files.limits import Meter
 from eos_assets.files.spool import spool
+from eos_assets.files.unpack import unpacked
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.web_server import WebServer, truncated
 
@@ -233,6 +236,34 @@ def test_parquet_as_it_comes(access: Access) -> None:
     assert reason(parquet(access.root / "d.parquet", bad), access) == "row 3: currency is missing"
     long = {**columns, "text": ["x", "y" * 2_000_000, "z"]}
     assert "longer than 1048576 bytes" in reason(parquet(access.root / "e.parquet", long), access)
+
+
+def test_parquet_decimals_are_written_plainly(access: Access) -> None:
+    assert access.root is not None
+    wanted = {"12.34": "12.34", "0": "0.00", "-0.00000001": "-0.00000001", "1.5": "1.50", "100": "100.00"}
+    columns: dict[str, Any] = {name: [value] * len(wanted) for name, value in row().items()}
+    amounts = pa.array([Decimal(text) for text in wanted], pa.decimal128(38, 18))
+    texts = pa.array(["x"] * len(wanted), pa.string_view())
+    for given in (amounts, amounts.cast(pa.decimal256(50, 18))):
+        found = read(parquet(access.root / "a.parquet", {**columns, "amount": given, "text": texts}), access)
+        assert [row["amount"] for row in found] == list(wanted.values())
+    whole = {**columns, "amount": pa.array([Decimal(5)] * len(wanted), pa.decimal128(38, 0))}
+    assert read(parquet(access.root / "a.parquet", whole), access)[0]["amount"] == "5"
+    small = {**columns, "amount": pa.array([Decimal("1e-11")] * len(wanted), pa.decimal128(38, 18))}
+    assert "amount '0.00000000001' is no decimal" in reason(parquet(access.root / "a.parquet", small), access)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_a_disk_that_fails_is_no_damaged_file(access: Access, compression: str) -> None:
+    class Failing(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        unpacked(Failing(), compression, Meter(access.limits)).read(1)
 
 
 def test_a_parquet_column_that_is_there_twice_is_told(access: Access) -> None:

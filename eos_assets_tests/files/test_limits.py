@@ -58,6 +58,18 @@ def test_a_value_that_a_parquet_file_holds_once_and_repeats_is_not_repeated_in_m
     assert len(first.columns["text"]) == 8
 
 
+def test_a_parquet_file_is_judged_by_what_really_comes(access: Access) -> None:
+    """Its footer tells the bytes of the dictionary once, and its rows repeat them without end."""
+    assert access.root is not None
+    columns = {name: pa.array([value] * 10_000) for name, value in row().items()}
+    columns["text"] = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), ["y" * 50_000])
+    pq.write_table(pa.table(columns), access.root / "a.parquet")
+    url = f"file://{access.root}/a.parquet"
+    assert "decompression bomb" in reason(url, access)
+    told = reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=100_000_000))
+    assert "too large: more than 100000000 bytes when unpacked" in told
+
+
 def test_an_endless_stream_is_stopped_at_the_limit(access: Access, web: WebServer) -> None:
     web.files["/endless.csv"] = endless(LINE.encode() * 1000)
     told = reason(web.url("/endless.csv"), limited(access, max_bytes=3_000_000))
