@@ -74,16 +74,20 @@ class Access:
             return
         raise Refused(f"host {host}, port {port} is not declared (EOS_FILES_HOSTS)")
 
-    def check_address(self, host: str, text: str) -> Address:
+    def check_address(self, host: str, text: str, port: int) -> Address:
         """Refuses an address that is not public, unless it is declared itself: a declared name says nothing about the
-        machines inside that it may lead to."""
+        machines inside that it may lead to. One that is declared with a port is open at that port alone."""
         address = as_address(text)
         assert address is not None
         inner = embedded(address)
-        declared = any(rule.network is not None and inner in rule.network for rule in self.hosts)
+        declared = any(
+            rule.network is not None and inner in rule.network and rule.port in (None, ANY_PORT, port)
+            for rule in self.hosts
+        )
         if declared or (host == LOCALHOST and inner.is_loopback):
             return address
-        if not inner.is_global or inner.is_multicast or inner.is_reserved:
+        site_local = isinstance(inner, ipaddress.IPv6Address) and inner.is_site_local
+        if not inner.is_global or inner.is_multicast or inner.is_reserved or site_local:
             kind = "loopback" if inner.is_loopback else "link-local" if inner.is_link_local else "not public"
             raise Refused(f"{host} leads to {inner}, which is {kind} and not declared (EOS_FILES_HOSTS)")
         return address

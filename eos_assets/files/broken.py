@@ -32,5 +32,14 @@ class BadRow(BrokenFile):
 
 def shown(text: object, length: int = 40) -> str:
     """A value in a reason: quoted, and not longer than a reason should be."""
-    whole = str(text)
+    try:
+        whole = str(text)
+    except RecursionError:
+        whole = f"{type(text).__name__}, nested deep"
     return repr(whole if len(whole) <= length else f"{whole[:length]}…")
+
+
+def check_disk(failure: Exception) -> None:
+    """Raises again what the system below says, with its number: that is no fault of the file. Arrow gives no number."""
+    if isinstance(failure, OSError) and failure.errno is not None:
+        raise failure

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from eos_assets.files.broken import BadRow, BrokenFile, shown
+from eos_assets.files.limits import Limits
 from eos_assets.files.rows import (
     BATCH,
     BATCH_BYTES,
@@ -18,6 +19,8 @@ from eos_assets.files.rows import (
 )
 
 BOM = b"\xef\xbb\xbf"
+# It holds for the whole process; 131,072 characters are its default.
+csv.field_size_limit(max(csv.field_size_limit(), Limits().max_row_bytes))
 
 
 class CsvReader:
@@ -29,12 +32,15 @@ class CsvReader:
         self.line = 0
         self.row = 0
         self.size = 0
+        #: Bytes since the row began: quotes let it go over many lines.
+        self.row_size = 0
 
     def text(self) -> Iterator[str]:
         for line in lines_of(self.stream, self.limit):
             self.line += 1
             self.size += len(line)
-            if len(line) > self.limit:
+            self.row_size += len(line)
+            if self.row_size > self.limit:
                 raise too_long(self.row + 1, self.limit, self.line)
             yield (line.removeprefix(BOM) if self.line == 1 else line).decode()
 
@@ -45,7 +51,7 @@ class CsvReader:
         lines: list[int] = []
         wrong: BrokenFile | None = None
         while wrong is None:
-            start = self.line + 1
+            start, self.row_size = self.line + 1, 0
             try:
                 fields = next(parsed, None)
             except csv.Error as failure:
@@ -77,11 +83,14 @@ class CsvReader:
 
     def header(self, parsed: Iterator[list[str]]) -> list[str]:
         try:
-            header = [name.strip() for name in next(parsed, [])]
+            first = next(parsed, None)
+        except BadRow:
+            raise BrokenFile(f"the header is longer than {self.limit} bytes") from None
         except (csv.Error, UnicodeDecodeError) as failure:
             raise BrokenFile(f"the header is no UTF-8 CSV: {failure}") from None
-        if not header:
-            raise BrokenFile("the file is empty: it has no header")
+        if not first:
+            raise BrokenFile("the file is empty: it has no header" if first is None else "the first line is blank")
+        header = [name.strip() for name in first]
         missing = [name for name in REQUIRED if name not in header]
         if missing:
             raise BrokenFile(f"the header has no {', '.join(missing)}: it is {shown(','.join(header), 200)}")

@@ -32,7 +32,8 @@ class Chunk:
 
     def add(self, found: object, size: int, line: int | None = None) -> None:
         if not isinstance(found, dict):
-            raise BadRow(self.row + 1, f"{shown(json.dumps(found))} is no JSON object", line)
+            what = "an array" if isinstance(found, list) else shown(json.dumps(found))
+            raise BadRow(self.row + 1, f"{what} is no JSON object", line)
         self.row += 1
         self.size += size
         self.objects.append(found)
@@ -154,6 +155,8 @@ class JsonArray:
                     raise self.stuck(f"no JSON: {why(failure)}") from None
             else:
                 size, self.at = end - self.at, end
+                if size > self.limit:
+                    raise too_long(self.chunk.row + 1, self.limit)
                 return found, size
 
     def may_go_on(self, failure: Exception) -> bool:

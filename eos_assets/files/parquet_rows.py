@@ -1,13 +1,14 @@
 """A Parquet file on disk in, rows out, page by page."""
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from eos_assets.files.broken import BadRow, BrokenFile
+from eos_assets.files.broken import BadRow, BrokenFile, check_disk
 from eos_assets.files.limits import Meter
 from eos_assets.files.rows import BATCH, BATCH_BYTES, COLUMNS, REQUIRED, Rows
 
@@ -20,25 +21,35 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
         about = pq.ParquetFile(file).metadata
         source, dictionaries = opened(file, about), opened(file, about, COLUMNS)
     except (pa.ArrowException, OSError) as failure:
+        check_disk(failure)
         raise BrokenFile(f"no Parquet file, or truncated: {first_line(failure)}") from None
     check_columns(source.schema_arrow)
     columns = [name for name in COLUMNS if name in source.schema_arrow.names]
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    meter.judge(sum(group.total_byte_size for group in groups), size)
-    row = 1
+    meter.judge(sum(declared_bytes(group) for group in groups), size)
+    row, unpacked = 1, 0
     for number, group in enumerate(groups):
         try:
             longest = longest_of(dictionaries, number, columns, row, meter.limits.max_row_bytes)
-            average = group.total_byte_size // max(1, group.num_rows)
+            average = declared_bytes(group) // max(1, group.num_rows)
             step = max(1, min(BATCH, BATCH_BYTES // max(1, average, longest)))
             for batch in source.iter_batches(step, row_groups=[number], columns=columns, use_threads=False):
                 meter.remaining()
                 rows = Rows({}, row)
                 rows.columns.update({name: column(batch, name, rows, meter) for name in COLUMNS})
+                unpacked += sum(text.nbytes for text in rows.columns.values())  # a footer says what it likes
+                meter.judge(unpacked, size)
                 yield rows
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as failure:
+            check_disk(failure)
             raise BrokenFile(f"the Parquet file is damaged behind row {row - 1}: {first_line(failure)}") from None
+
+
+def declared_bytes(group: Any) -> int:
+    """How large a row group is when unpacked, as its footer says: the larger of its two answers."""
+    columns = sum(group.column(number).total_uncompressed_size for number in range(group.num_columns))
+    return max(int(group.total_byte_size), columns)
 
 
 def opened(file: IO[bytes], about: Any, dictionaries: Iterable[str] = ()) -> pq.ParquetFile:
@@ -65,6 +76,9 @@ def check_columns(schema: pa.Schema) -> None:
     missing = [name for name in REQUIRED if name not in schema.names]
     if missing:
         raise BrokenFile(f"the Parquet file has no column {', '.join(missing)}")
+    twice = [name for name in COLUMNS if schema.names.count(name) > 1]
+    if twice:
+        raise BrokenFile(f"the Parquet file has column {twice[0]} twice")
     for name in COLUMNS:
         if name in schema.names and not readable(name, schema.field(name).type):
             hint = ": write a decimal, a float is not exact" if pa.types.is_floating(schema.field(name).type) else ""
@@ -75,7 +89,7 @@ def readable(name: str, kind: pa.DataType) -> bool:
     t = pa.types
     if t.is_dictionary(kind):
         kind = kind.value_type
-    if t.is_string(kind) or t.is_large_string(kind) or t.is_null(kind):
+    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind) or t.is_null(kind):
         return True
     if name == "booked_at":
         return bool(t.is_timestamp(kind) or t.is_date32(kind))
@@ -88,7 +102,9 @@ def column(batch: pa.RecordBatch, name: str, rows: Rows, meter: Meter) -> pa.Str
     values = batch[name]
     if pa.types.is_timestamp(values.type) or pa.types.is_date32(values.type):
         return instants(values, rows)
-    text = values.cast(pa.string())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    text = plain(values) if pa.types.is_decimal(values.type) else values.cast(pa.string())
     try:
         text.validate(full=True)  # Arrow's reader does not look
     except pa.ArrowInvalid:
@@ -97,6 +113,17 @@ def column(batch: pa.RecordBatch, name: str, rows: Rows, meter: Meter) -> pa.Str
     if pc.any(too_long).as_py():
         raise rows.bad(pc.index(too_long, True).as_py(), f"{name} is longer than {meter.limits.max_row_bytes} bytes")
     return text
+
+
+def plain(values: Any) -> pa.StringArray:
+    """Decimals without an exponent. How many places they have is their column's affair: zeros behind the second place
+    say nothing, and are left out."""
+    text = values.cast(pa.string())
+    odd = pc.fill_null(pc.match_substring(text, "E"), False)
+    if pc.any(odd, min_count=0).as_py():
+        digits = [f"{Decimal(number):f}" for number in text.filter(odd).to_pylist()]
+        text = pc.replace_with_mask(text, odd, pa.array(digits, pa.string()))
+    return pc.replace_substring_regex(text, r"(\.[0-9]{2}[0-9]*?)0+$", r"\1")
 
 
 def first_odd(text: pa.StringArray) -> int:

@@ -63,7 +63,7 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as wrong:
-        raise Refused(f"no URL: {wrong}") from None
+        raise Refused(f"no URL: {shown(wrong, 200)}") from None
     if "@" in parts.netloc:
         raise Refused("the URL carries credentials: nothing secret belongs into a record")
     if host is not None and not host.isascii():

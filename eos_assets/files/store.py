@@ -1,5 +1,6 @@
 """A URL of any other store in, a function that reads the file out, through fsspec and the driver for its scheme."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
@@ -43,5 +44,6 @@ def open_store(url: str, access: Access, meter: Meter) -> Iterator[Read]:
 
 def check_path(url: str) -> None:
     """A path that goes up, or an address inside an address, could leave what is declared."""
-    if "::" in url or ".." in unquote(urlsplit(url).path).split("/"):
+    rest = unquote(url.partition("://")[2])
+    if "::" in url or ".." in re.split(r"[/?#]", rest):  # a driver may take ? and # as parts of the path
         raise Refused("the address goes up, or holds another one")

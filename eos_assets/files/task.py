@@ -50,7 +50,7 @@ def records_of(value: bytes | None, origin: dict[str, int], access: Access) -> I
         yield one_row(origin, error=broken.reason, content_digest=broken.digest)
         return
     except ValueError as odd:  # a reference, an answer or a row that no library below could make sense of
-        yield one_row(origin, error=f"it cannot be understood: {odd}"[:500].encode(errors="replace").decode())
+        yield one_row(origin, error=f"it cannot be understood: {odd}"[:500])
         return
     if not file.rows:
         yield one_row(origin, skip=True, content_digest=file.digest)
@@ -60,8 +60,10 @@ def records_of(value: bytes | None, origin: dict[str, int], access: Access) -> I
         digest = None
 
 
-def one_row(origin: dict[str, int], **columns: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"origin": origin, **columns}], SCHEMA)
+def one_row(origin: dict[str, int], *, error: str | None = None, **columns: Any) -> pa.RecordBatch:
+    """A reason may quote anything; what is no Unicode in it becomes a question mark."""
+    told = None if error is None else error.encode(errors="replace").decode()
+    return pa.RecordBatch.from_pylist([{"origin": origin, "error": told, **columns}], SCHEMA)
 
 
 def result(batch: pa.RecordBatch, origin: dict[str, int], digest: str | None) -> pa.RecordBatch:

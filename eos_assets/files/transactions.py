@@ -10,6 +10,8 @@ from eos_assets.files.broken import shown
 from eos_assets.files.rows import Rows
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+#: Key and value. A broker takes 1,048,588 bytes unless told otherwise; the rest is room for headers.
+MAX_RECORD_BYTES = 1_000_000
 
 #: Column → what it must look like, and what to say otherwise.
 LOOKS = {
@@ -42,7 +44,11 @@ def transactions(rows: Rows) -> pa.RecordBatch:
     for number, name in enumerate(sorted(columns)):
         parts += [f'{"," if number else "{"}"{name}":"', columns[name], '"']
     value = pc.binary_join_element_wise(*parts, "}", "")
-    return pa.record_batch([account.cast(pa.binary()), value.cast(pa.binary())], schema=SCHEMA)
+    records = pa.record_batch([account.cast(pa.binary()), value.cast(pa.binary())], schema=SCHEMA)
+    too_large = pc.greater(pc.add(*(pc.binary_length(records[name]) for name in SCHEMA.names)), MAX_RECORD_BYTES)
+    if pc.any(too_large, min_count=0).as_py():
+        raise rows.bad(pc.index(too_large, True).as_py(), f"longer than {MAX_RECORD_BYTES} bytes as a record")
+    return records
 
 
 def wrong(name: str, value: str | None, reason: str) -> str:

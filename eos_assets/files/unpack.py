@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 
-from eos_assets.files.broken import BrokenFile
+from eos_assets.files.broken import BrokenFile, check_disk
 from eos_assets.files.limits import Meter
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Unpacked(io.RawIOBase):
         try:
             data = self._stream.read(len(view))
         except OSError as failure:
+            check_disk(failure)
             cut = "truncated" in str(failure).lower()
             what = "truncated: the {} data ends in the middle" if cut else "damaged: the {} data is wrong"
             raise BrokenFile(what.format(self.compression)) from None

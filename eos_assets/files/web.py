@@ -33,24 +33,31 @@ class PinnedConnection(http.client.HTTPConnection):
     the name."""
 
     def __init__(
-        self, host: str, port: int, addresses: list[str], context: ssl.SSLContext | None, seconds: float
+        self, host: str, port: int, addresses: list[str], context: ssl.SSLContext | None, meter: Meter
     ) -> None:
-        super().__init__(host, port, timeout=seconds)
+        super().__init__(host, port)
         self.default_port = DEFAULT_PORTS["https" if context else "http"]  # else it would stand in the Host header
         self.addresses = addresses
         self.context = context
+        self.meter = meter
         self.wire: socket.socket | None = None
 
     def connect(self) -> None:
         for address in self.addresses:
+            seconds = min(SILENCE_SECONDS, self.meter.remaining())
             try:
-                self.sock = self.wire = socket.create_connection((address, self.port), self.timeout)
+                self.sock = self.wire = socket.create_connection((address, self.port), seconds)
                 break
             except OSError:
                 if address == self.addresses[-1]:
                     raise
         if self.context is not None and self.wire is not None:
-            self.sock = self.wire = self.context.wrap_socket(self.wire, server_hostname=self.host)
+            self.sock = self.wire = wrapped = self.context.wrap_socket(
+                self.wire, server_hostname=self.host, do_handshake_on_connect=False
+            )
+            self.meter.remaining()  # before this line `end` found no socket; from here on it ends the handshake, too
+            wrapped.do_handshake()
+        self.meter.remaining()
 
     def end(self) -> None:
         """Called from another thread when the time is over: whatever waits for the server wakes up. It ends the plain
@@ -95,9 +102,9 @@ def connected(url: str, access: Access, meter: Meter, resolve: Resolve) -> Pinne
         raise Unreachable(f"{host} cannot be resolved: {failure.strerror or failure}") from None
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:  # all of them: a name that leads inside as well is not to be trusted
-        access.check_address(host, address)
+        access.check_address(host, address, port)
     context = ssl.create_default_context() if parts.scheme == "https" else None
-    return PinnedConnection(host, port, addresses, context, min(SILENCE_SECONDS, meter.remaining()))
+    return PinnedConnection(host, port, addresses, context, meter)
 
 
 def asked(connection: PinnedConnection, url: str) -> http.client.HTTPResponse:

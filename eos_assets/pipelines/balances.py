@@ -28,14 +28,14 @@ TRANSACTION = "transaction_id string, account string, amount string, currency st
 def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
     """A transaction that breaks a rule becomes a dead letter and changes no balance; a repeated one is skipped."""
     read = records.withColumn("t", f.from_json(f.col("value").cast("string"), TRANSACTION))
-    exact = f.col("t.amount").rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?$")
+    exact = f.col("t.amount").rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?\z")
+    amount = f.when(exact, f.col("t.amount")).try_cast("decimal(38,2)")
     wrong = (
         f.when(f.col("t.transaction_id").isNull() | f.col("t.account").isNull(), "no transaction with id and account")
         .when(f.col("t.account") != f.col("key").cast("string"), "the key is not the account")
-        .when(~f.coalesce(exact, f.lit(False)), "the amount is no decimal number with at most two places")
+        .when(amount.isNull(), "the amount is no decimal number with at most two places")
         .when(~f.coalesce(f.col("t.currency").isin(*CURRENCIES), f.lit(False)), "the currency is not known")
     )
-    amount = f.when(exact, f.col("t.amount")).try_cast("decimal(38,2)")
     transactions = read.select(
         "key", "origin", "t.account", "t.transaction_id", "t.currency", amount.alias("amount"), wrong.alias("wrong")
     )

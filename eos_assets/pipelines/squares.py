@@ -11,6 +11,6 @@ from eos_assets.kafka.topics import Topic
 def squares(records: DataFrame) -> DataFrame:
     """The key stays, the value is squared; what is no integer becomes a dead letter."""
     text = f.col("value").cast("string")
-    number = f.when(text.rlike("^-?[0-9]+$"), text.try_cast("decimal(19,0)"))
+    number = f.when(text.rlike(r"^-?[0-9]+\z"), text.try_cast("decimal(19,0)"))
     wrong = f.when(number.isNull(), f.lit("the value is no integer of at most 19 digits"))
     return records.select("key", (number * number).cast("string").alias("value"), wrong.alias("error"), "origin")

@@ -20,9 +20,10 @@ from eos_assets_tests.waiting import wait_for
 
 
 def test_a_transform_is_unit_tested_without_kafka(spark: SparkSession) -> None:
-    rows = squares.transform(sample_records(spark, [("a", "-12"), ("b", "x"), ("c", None), ("d", "1.5")])).collect()
-    assert [row.value for row in rows] == ["144", None, None, None]
-    assert [row.error is None for row in rows] == [True, False, False, False]
+    given = [("a", "-12"), ("b", "x"), ("c", None), ("d", "1.5"), ("e", "5\n")]
+    rows = squares.transform(sample_records(spark, given)).collect()
+    assert [row.value for row in rows] == ["144", None, None, None, None]
+    assert [row.error is None for row in rows] == [True, False, False, False, False]
 
 
 def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:

@@ -47,6 +47,7 @@ def test_an_undeclared_host_is_refused_and_not_asked(access: Access, web: WebSer
         ("::1", "loopback"),
         ("fe80::1%eth0", "link-local"),
         ("fd00::1", "not public"),
+        ("fec0::1", "not public"),
         ("::ffff:127.0.0.1", "loopback"),
         ("64:ff9b::7f00:1", "loopback"),
         ("2002:7f00:1::", "loopback"),
@@ -55,16 +56,18 @@ def test_an_undeclared_host_is_refused_and_not_asked(access: Access, web: WebSer
 def test_a_declared_name_that_leads_inside_is_refused(address: str, kind: str) -> None:
     declared = Access(hosts=(host("files.example.com"),))
     with pytest.raises(Refused, match=kind):
-        declared.check_address("files.example.com", address)
-    assert str(declared.check_address("files.example.com", "93.184.216.34")) == "93.184.216.34"
+        declared.check_address("files.example.com", address, 80)
+    assert str(declared.check_address("files.example.com", "93.184.216.34", 80)) == "93.184.216.34"
 
 
 def test_an_inside_address_is_asked_only_if_it_is_declared_itself() -> None:
     declared = Access(hosts=(host("files.intern"), host("10.1.0.0/16"), host("[fd00::/8]:8080")))
-    assert declared.check_address("files.intern", "10.1.2.3")
-    assert declared.check_address("files.intern", "fd12::1")
+    assert declared.check_address("files.intern", "10.1.2.3", 80)
+    assert declared.check_address("files.intern", "fd12::1", 8080)
     with pytest.raises(Refused):
-        declared.check_address("files.intern", "10.2.0.1")
+        declared.check_address("files.intern", "10.2.0.1", 80)
+    with pytest.raises(Refused):
+        declared.check_address("files.intern", "fd12::1", 80)
     declared.check_host("10.1.2.3", 80, "http")
     declared.check_host("fd12::1", 8080, "http")
     with pytest.raises(Refused):
@@ -198,7 +201,8 @@ def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, m
     assert len(read("memory://in/a.csv", declared)) == 1
     assert "not found" in reason("memory://in/missing.csv", declared)
     assert "no declared store" in reason("memory://other/a.csv", declared)
-    assert "goes up" in reason("memory://in/../other/a.csv", declared)
+    for up in ("..", "%2e%2e", "x?/..", "x#/..", "?..", "x%3F/%2E%2E"):
+        assert "goes up" in reason(f'{{"url": "memory://in/{up}/other/a.csv", "format": "csv"}}', declared), up
     assert "goes up" in reason("memory://in/a.csv::memory://other/a.csv", declared)
     assert "no driver here" in reason("nosuch://x/a.csv", declared)
     small = replace(declared, limits=replace(declared.limits, max_bytes=10))
@@ -209,8 +213,13 @@ def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, m
 
 @pytest.mark.parametrize(
     "odd",
-    ["http://HOST/über.csv", '{"url": "file:///ROOT/\\ud800.csv"}', "http://HOST/moved"],
-    ids=["path", "surrogate", "redirect"],
+    [
+        "http://HOST/über.csv",
+        '{"url": "file:///ROOT/\\ud800.csv"}',
+        '{"url": "http://\\ud800\\u2100/a.csv"}',
+        "http://HOST/moved",
+    ],
+    ids=["path", "surrogate", "surrogate host", "redirect"],
 )
 def test_what_no_library_understands_is_a_dead_letter(access: Access, web: WebServer, odd: str) -> None:
     web.files["/moved"] = redirect("http://[")

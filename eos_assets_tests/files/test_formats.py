@@ -1,7 +1,9 @@
 """Every format and compression, and everything that can be wrong in a file, each with its reason and its row."""
 
+import errno
 import gzip
 import hashlib
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -13,10 +15,13 @@ import pytest
 
 from eos_assets.files import reference
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile
+from eos_assets.files.broken import BadRow, BrokenFile
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import generate, transactions
+from eos_assets.files.json_rows import json_lines
+from eos_assets.files.limits import Meter
 from eos_assets.files.spool import spool
+from eos_assets.files.unpack import unpacked
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.web_server import WebServer, truncated
 
@@ -99,6 +104,8 @@ def test_csv_as_it_comes(access: Access) -> None:
     ]  # fmt: skip
     assert "the header has no amount" in reason(put(access, "b.csv", HEADER.replace("amount", "sum")), access)
     assert "account twice" in reason(put(access, "c.csv", f"{HEADER},account\n"), access)
+    assert "the first line is blank" in reason(put(access, "f.csv", f"\n{HEADER}\n{GOOD}\n"), access)
+    assert "the header is longer than" in reason(put(access, "g.csv", "x" * 3_000_000), access)
     assert read(put(access, "d.csv", f"{HEADER}\n"), access) == []
     crlf = f"{HEADER}\r\n{GOOD}\r\n\r\n{GOOD.replace('EUR', '€')}\r\n"
     assert reason(put(access, "e.csv", crlf), access).startswith("row 2 (line 4): currency")
@@ -130,6 +137,15 @@ def test_a_bad_row_of_json_is_named(access: Access, wrong: str, told: str) -> No
     assert told in lines
     array = reason(put(access, "a.json", f"[{','.join([*good, wrong, *good])}]"), access)
     assert array.startswith("row 4: "), array
+
+
+@pytest.mark.parametrize("line", ["DEEP", '{"amount": DEEP}'])
+def test_no_depth_of_json_breaks_more_than_its_file(line: str) -> None:
+    """Some depths can be read and, a few calls further on, not be shown any more."""
+    for depth in range(1, 1100):
+        content = line.replace("DEEP", "[" * depth + "]" * depth).encode()
+        with pytest.raises(BadRow, match=r"^row 1 "):
+            list(json_lines(io.BytesIO(content), 1 << 20))
 
 
 def test_numbers_in_json_keep_their_digits(access: Access) -> None:
@@ -168,12 +184,31 @@ def test_parquet_text_that_is_no_utf8_is_told_with_its_row(access: Access) -> No
 def test_a_row_without_an_end_is_not_read_to_its_end(access: Access) -> None:
     for name, content in {
         "a.csv": f"{HEADER}\n{GOOD}\n" + "x" * 3_000_000,
+        "b.csv": f'{HEADER}\n{GOOD}\n"' + "short lines\n" * 250_000,
         "a.jsonl": json.dumps(row()) + "\n" + "x" * 3_000_000,
         "a.json": f'[{json.dumps(row())}, {{"text": "' + "x" * 3_000_000,
     }.items():
         found = reason(put(access, name, content), access)
         assert found.startswith("row 2"), found
         assert "longer than 1048576 bytes" in found
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.parquet"])
+def test_a_row_larger_than_a_record_may_be_is_told(access: Access, name: str) -> None:
+    assert access.root is not None
+    good = {**row(), "text": ""}
+    for text in ("x" * 999_900, '"' * 500_000):  # a quote takes two bytes in JSON
+        url = generate(access.root / name, [good, {**good, "text": text}]).as_uri()
+        found = reason(url, access)
+        assert found.startswith("row 2"), found
+        assert "longer than 10" in found
+    url = generate(access.root / name, [good, {**good, "text": "x" * 999_000}]).as_uri()
+    assert len(read(url, access)) == 2
+
+
+def test_an_array_element_that_came_whole_is_measured_too(access: Access) -> None:
+    long = json.dumps(row(other="x" * 1_100_000))
+    assert reason(put(access, "a.json", f"[{long}]"), access) == "row 1: longer than 1048576 bytes"
 
 
 def parquet(path: Path, columns: dict[str, Any]) -> str:
@@ -201,6 +236,42 @@ def test_parquet_as_it_comes(access: Access) -> None:
     assert reason(parquet(access.root / "d.parquet", bad), access) == "row 3: currency is missing"
     long = {**columns, "text": ["x", "y" * 2_000_000, "z"]}
     assert "longer than 1048576 bytes" in reason(parquet(access.root / "e.parquet", long), access)
+
+
+def test_parquet_decimals_are_written_plainly(access: Access) -> None:
+    assert access.root is not None
+    wanted = {"12.34": "12.34", "0": "0.00", "-0.00000001": "-0.00000001", "1.5": "1.50", "100": "100.00"}
+    columns: dict[str, Any] = {name: [value] * len(wanted) for name, value in row().items()}
+    amounts = pa.array([Decimal(text) for text in wanted], pa.decimal128(38, 18))
+    texts = pa.array(["x"] * len(wanted), pa.string_view())
+    for given in (amounts, amounts.cast(pa.decimal256(50, 18))):
+        found = read(parquet(access.root / "a.parquet", {**columns, "amount": given, "text": texts}), access)
+        assert [row["amount"] for row in found] == list(wanted.values())
+    whole = {**columns, "amount": pa.array([Decimal(5)] * len(wanted), pa.decimal128(38, 0))}
+    assert read(parquet(access.root / "a.parquet", whole), access)[0]["amount"] == "5"
+    small = {**columns, "amount": pa.array([Decimal("1e-11")] * len(wanted), pa.decimal128(38, 18))}
+    assert "amount '0.00000000001' is no decimal" in reason(parquet(access.root / "a.parquet", small), access)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_a_disk_that_fails_is_no_damaged_file(access: Access, compression: str) -> None:
+    class Failing(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        unpacked(Failing(), compression, Meter(access.limits)).read(1)
+
+
+def test_a_parquet_column_that_is_there_twice_is_told(access: Access) -> None:
+    assert access.root is not None
+    columns = [*row().items(), ("amount", "1.00")]
+    table = pa.table([pa.array([value]) for _, value in columns], names=[name for name, _ in columns])
+    pq.write_table(table, access.root / "a.parquet")
+    assert reason(f"file://{access.root}/a.parquet", access) == "the Parquet file has column amount twice"
 
 
 def test_a_wrong_checksum_and_a_bad_row_are_told_with_the_digest(access: Access) -> None:

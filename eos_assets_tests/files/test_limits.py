@@ -1,7 +1,9 @@
 """Bombs, streams without an end and slow servers: stopped at the limit, in flat memory."""
 
+import contextlib
 import gzip
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -12,10 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eos_assets.files.access import Access
+from eos_assets.files.access import Access, host
+from eos_assets.files.broken import Refused
 from eos_assets.files.generate import generate, transactions
 from eos_assets.files.limits import Meter
 from eos_assets.files.parquet_rows import parquet_rows
+from eos_assets.files.web import open_web
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.test_formats import HEADER, put, row
 from eos_assets_tests.files.web_server import Handler, WebServer, dripping, endless
@@ -58,6 +62,18 @@ def test_a_value_that_a_parquet_file_holds_once_and_repeats_is_not_repeated_in_m
     assert len(first.columns["text"]) == 8
 
 
+def test_a_parquet_file_is_judged_by_what_really_comes(access: Access) -> None:
+    """Its footer tells the bytes of the dictionary once, and its rows repeat them without end."""
+    assert access.root is not None
+    columns = {name: pa.array([value] * 10_000) for name, value in row().items()}
+    columns["text"] = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), ["y" * 50_000])
+    pq.write_table(pa.table(columns), access.root / "a.parquet")
+    url = f"file://{access.root}/a.parquet"
+    assert "decompression bomb" in reason(url, access)
+    told = reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=100_000_000))
+    assert "too large: more than 100000000 bytes when unpacked" in told
+
+
 def test_an_endless_stream_is_stopped_at_the_limit(access: Access, web: WebServer) -> None:
     web.files["/endless.csv"] = endless(LINE.encode() * 1000)
     told = reason(web.url("/endless.csv"), limited(access, max_bytes=3_000_000))
@@ -87,6 +103,41 @@ def test_a_slow_server_is_left_when_the_time_is_over(access: Access, web: WebSer
     told = reason(web.url("/slow.csv"), limited(access, max_seconds=1))
     assert told == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
     assert time.monotonic() - begun < 4
+
+
+def test_addresses_that_do_not_answer_share_the_time(access: Access) -> None:
+    """The queue of this server is full, so further calls wait; each of the ten could wait for all of the time."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            names = replace(limited(access, max_seconds=1), hosts=(host(f"a.example:{port}"), host("127.0.0.1")))
+            found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))] * 10
+            begun = time.monotonic()
+            with pytest.raises(Refused, match="takes longer than 1 s"):
+                open_web(
+                    f"http://a.example:{port}/a.csv", names, Meter(names.limits), lambda *_, **__: found
+                ).__enter__()
+            assert time.monotonic() - begun < 4
+
+
+def test_a_slow_handshake_is_left_when_the_time_is_over(access: Access) -> None:
+    def drip(server: socket.socket) -> None:
+        wire, _ = server.accept()
+        with wire, contextlib.suppress(OSError):
+            wire.sendall(b"\x16\x03\x03\x40\x00")  # a long record of a handshake follows, a byte now and then
+            while True:
+                wire.sendall(b"\x02")
+                threading.Event().wait(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,), daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        begun = time.monotonic()
+        told = reason(f"https://{address}/a.csv", limited(replace(access, hosts=(host(address),)), max_seconds=1))
+        assert told == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
+        assert time.monotonic() - begun < 4
+        thread.join(5)
 
 
 def test_a_server_that_is_busy_is_asked_again_and_a_missing_file_is_not(access: Access, web: WebServer) -> None:

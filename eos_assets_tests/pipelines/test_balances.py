@@ -59,6 +59,8 @@ def test_a_rule_makes_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
     wrong = {
         "no decimal number": bank.transaction("a", "1e3"),
         "at most two places": bank.transaction("a", "0.001"),
+        "with at most two": bank.transaction("a", "1.00\n"),
+        "the amount is no": {"transaction_id": "none", "account": "a", "currency": "EUR"},
         "not known": bank.transaction("a", "1.00", currency="XXX"),
         "kept in EUR": bank.transaction("a", "1.00", currency="USD"),
         "not the account": bank.transaction("b", "1.00"),
