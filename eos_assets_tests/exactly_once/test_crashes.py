@@ -26,6 +26,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
     lab.assert_squares(range(900))
     assert lab.lag() == 0
     assert [entry.start for entry in report.entries] == [0, 0, 0], "one entry per partition, also after a crash"
+    assert lab.broken() == set()
 
 
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
