@@ -168,7 +168,7 @@ class Run:
 
     def preflight(self) -> list[PartitionPlan]:
         """Refuses what could not be kept exactly once, before anything runs; else the first plan."""
-        if self.spark.conf.get("spark.speculation", "false").lower() == "true":
+        if str(self.spark.conf.get("spark.speculation", "false")).lower() == "true":
             raise EosError(
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
                 "Set spark.speculation to false.",
