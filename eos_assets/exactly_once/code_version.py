@@ -13,7 +13,7 @@ PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def code_version(function: Callable[..., Any], sinks: Sequence[Topic]) -> str:
-    """Covers the function, what it uses of its own package, functions and plain constants, and the sinks' partitions."""
+    """Covers the function, the functions and plain constants of its package that it uses, and the sinks' partitions."""
     places = ",".join(f"{sink.name}/{sink.partitions}" for sink in sinks)
     text = "\n".join(Texts(package_of(function)).of(function))
     return hashlib.sha256(f"{places}\n{text}".encode()).hexdigest()[:12]
