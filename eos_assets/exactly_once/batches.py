@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: where no record is large, the number of rows bounds a batch as well.
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NOT_WATCHED = str(2**31 - 1)
+#: Spark's own default.
+WATCHED = "64MB"
 #: Outputs of this size, on average, in the last transaction: the next ones may be too large for swift batches.
 LARGE_BYTES = 4096
 
@@ -22,12 +24,12 @@ LARGE_BYTES = 4096
 def batches(spark: "SparkSession", *, swift: bool) -> Iterator[None]:
     """Sets how rows travel, for one job; what the session said before is restored."""
     before = spark.conf.get(BATCH_BYTES)
+    watched = WATCHED if before in (None, NOT_WATCHED) else before  # another run of this session may be swift just now
+    spark.conf.set(BATCH_BYTES, NOT_WATCHED if swift else watched)
     try:
-        if swift:
-            spark.conf.set(BATCH_BYTES, NOT_WATCHED)
         yield
     finally:
-        spark.conf.set(BATCH_BYTES, before)  # type: ignore[arg-type]
+        spark.conf.set(BATCH_BYTES, watched)
 
 
 def known_to_be_large(plans: list[PartitionPlan]) -> bool:

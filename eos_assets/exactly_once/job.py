@@ -7,6 +7,9 @@ from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 
+#: What librdkafka puts into one batch, unless told otherwise.
+BATCH_BYTES = 1_000_000
+
 
 @dataclass(frozen=True)
 class OffsetRange:
@@ -40,6 +43,8 @@ class Job:
     slice_records: int
     slice_bytes: int
     transaction_timeout_ms: int
+    #: No batch of records may be larger: the smallest limit of the topics that are written.
+    batch_bytes: int = BATCH_BYTES
     failures: Failures = field(default_factory=Failures)
     #: The one record of this job is set aside, because the function raises on it.
     isolated: bool = False

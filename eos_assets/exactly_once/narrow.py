@@ -33,7 +33,8 @@ NARROW = {
     SOURCE,
 }
 
-#: Nodes whose result depends on which records happen to be in the range: no repartitioning makes them exact.
+#: Nodes whose result depends on which records happen to be in the range: no repartitioning makes them exact. A table
+#: that is joined may have them.
 REFUSED = {"CollectLimit", "GlobalLimit", "LocalLimit", "TakeOrderedAndProject", "Sample"}
 
 
@@ -64,14 +65,12 @@ def physical_plan(df: "DataFrame") -> str:
 def kept_whole(rows: "DataFrame", pipeline: str, partitions: int) -> "DataFrame":
     """The rows with each source partition whole and in order, brought back from a shuffle where there was one."""
     explained = physical_plan(rows)
-    names = set(re.findall(r"\w+", explained))
-    for node in REFUSED & names:
-        if re.search(rf"^[\s:+\-*()\d]*{node}\b", explained, re.MULTILINE):
-            raise EosError(
-                f"The transform of {pipeline} uses {node}: its result depends on where a range is cut.",
-                "A transform is a function of one record: leave out limit() and sample().",
-            )
     paths = nodes_above_source(explained)
+    for node in sorted(REFUSED & {name for path in paths for name in path}):
+        raise EosError(
+            f"The transform of {pipeline} uses {node}: its result depends on where a range is cut.",
+            "A transform is a function of one record: leave out limit() and sample().",
+        )
     if len(paths) == 1 and set(paths[0]) <= NARROW:
         return rows.sortWithinPartitions("o_partition", "o_offset", "sequence") if "sequence" in rows.columns else rows
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.code_version import code_version
+from eos_assets.exactly_once.code_version import code_version as version_of
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
@@ -117,7 +117,13 @@ class Pipeline:
         replication = self.sinks[0].replication
         return [
             *sinks,
-            Topic(names.dead_letters, partitions, replication, max_message_bytes=self.source.max_message_bytes),
+            Topic(
+                names.dead_letters,
+                partitions,
+                replication,
+                retention_ms=self.sinks[0].retention_ms,
+                max_message_bytes=self.source.max_message_bytes,
+            ),
             Topic(names.ledger, partitions, replication, retention_ms=FOREVER),
             Topic(names.provenance, partitions, replication, retention_ms=self.sinks[0].retention_ms),
             *(
@@ -158,6 +164,7 @@ def pipeline(
     unique_by: str = "key",
     generation: int = 1,
     facts: tuple[Fact, ...] = (),
+    code_version: str | None = None,
 ) -> Callable[[Transform], Pipeline]:
     """Declares a pipeline around a transform.
 
@@ -178,6 +185,8 @@ def pipeline(
         generation: a higher number begins anew, with a ledger of its own, at the first record that the source still
             has. It needs a new sink, or `shared_sink`: what an earlier generation wrote is not its own.
         facts: what else it is to be checked for, beside the invariants.
+        code_version: default: a digest of the function and of what it uses of its own package. Give one where that
+            follows too little, or too much: what another version wrote is not compared with the code of today.
     """
 
     sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
@@ -188,7 +197,7 @@ def pipeline(
             source=source,
             sinks=sinks,
             transform=transform,
-            code_version=code_version(transform, sinks),
+            code_version=code_version or version_of(transform, sinks),
             drops=drops,
             deterministic=deterministic,
             shared_sink=shared_sink,

@@ -4,6 +4,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.durability import check_durability
 from eos_assets.exactly_once.ledger import Genesis
 from eos_assets.exactly_once.modes import Mode
@@ -87,8 +88,11 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
             check_kind(pipeline, connection, plan.genesis)
         check_ids(pipeline, plan.genesis, ids)
     fresh = [plan.partition for plan in plans if plan.genesis is None]
+    all_fresh = len(fresh) == len(plans)
+    began = other_genesis(pipeline, connection, fresh) if all_fresh else None
+    check_ids(pipeline, began, ids)
     check_empty(names.provenance, fresh, connection, "The ledger is empty, but its provenance topic is not")
-    if len(fresh) == len(plans) and not pipeline.shared_sink and never_ran(pipeline, connection, fresh):
+    if all_fresh and began is None and not pipeline.shared_sink:
         for sink in pipeline.sinks:
             topic = names.sink(sink.name)
             check_empty(topic, connection.partitions(topic), connection, "The ledger is empty, but the sink is not")
@@ -96,7 +100,18 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
 
 
 def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) -> None:
-    for topic, known in (genesis.topic_ids if genesis else {}).items():
+    """The topics are those of the genesis, and the source is among them: offsets of another one mean other records."""
+    if genesis is None:
+        return
+    if pipeline.source.name not in genesis.topic_ids:
+        ours = {*ids, *pipeline.changelogs()}
+        before = next((topic for topic in genesis.topic_ids if topic not in ours), "another topic")
+        raise EosError(
+            f"{pipeline.name} began with {before} as its source, and is declared with {pipeline.source.name}: its "
+            "positions are offsets of the former, and would skip records of the latter.",
+            f"Give the pipeline another name, or declare generation={pipeline.generation + 1} with a new sink.",
+        )
+    for topic, known in genesis.topic_ids.items():
         if topic in ids and ids[topic] != known:
             raise EosError(
                 f"{topic} is not the topic that {pipeline.name} began with: it was deleted and created again "
@@ -106,11 +121,15 @@ def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) 
             )
 
 
-def never_ran(pipeline: Pipeline, connection: Connection, fresh: list[int]) -> bool:
-    """Whether the ledger is empty in all partitions, of which the fresh ones are known to be."""
-    ledger = pipeline.names().ledger
-    others = set(connection.partitions(ledger)) - set(fresh)
-    return not any(next(stream(connection, ledger, partition), None) for partition in others)
+def other_genesis(pipeline: Pipeline, connection: Connection, fresh: list[int]) -> Genesis | None:
+    """A genesis in a partition of the ledger that is not planned; None if it never ran. The fresh ones are empty."""
+    topic = pipeline.names().ledger
+    for partition in sorted(set(connection.partitions(topic)) - set(fresh)):
+        first = next(stream(connection, topic, partition), None)
+        found = ledger.load(first.value() or b"") if first else None
+        if isinstance(found, Genesis):
+            return found
+    return None
 
 
 def check_kind(pipeline: Pipeline, connection: Connection, genesis: Genesis) -> None:
@@ -174,6 +193,13 @@ def check_group(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
             f"The consumer group {group} has {len(described.members)} active member(s): {who}.",
             f"Stop them: the group belongs to the pipeline {pipeline.name}. Readers of the source need another group.",
         )
+
+
+def largest_batch(pipeline: Pipeline, connection: Connection, mode: Mode) -> int:
+    """The most bytes that each topic which the pipeline writes takes at a time: brokers refuse a batch as a whole."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in pipeline.own_topics(mode)]
+    configs = [ask(future.result) for future in connection.admin.describe_configs(resources).values()]
+    return min(int(config["max.message.bytes"].value) for config in configs)
 
 
 def check_timeout(pipeline: Pipeline, connection: Connection) -> None:

@@ -11,14 +11,21 @@ from eos_assets.exactly_once import isolation, ledger
 from eos_assets.exactly_once.batches import batches, known_to_be_large
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.folding import Folded, Folding, misplaced
-from eos_assets.exactly_once.job import Job, OffsetRange
+from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
-from eos_assets.exactly_once.preflight import check_genesis, check_group, check_state, check_timeout, check_topics
+from eos_assets.exactly_once.preflight import (
+    check_genesis,
+    check_group,
+    check_state,
+    check_timeout,
+    check_topics,
+    largest_batch,
+)
 from eos_assets.exactly_once.report import DONE, RunReport
 from eos_assets.exactly_once.shape import TOO_LARGE, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
@@ -73,6 +80,8 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
+        #: How many records that make the transform raise were set aside.
+        self.isolated = 0
         snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
         self.state = State(pipeline, spark, connection, snapshot)
 
@@ -82,7 +91,7 @@ class Run:
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
         goal = {plan.partition: plan.end for plan in plans}
-        isolated = fruitless = 0
+        fruitless = 0
         while True:
             plans = [p for p in plans if p.position < goal.get(p.partition, 0)]  # what grew meanwhile comes next time
             if not plans:
@@ -102,12 +111,9 @@ class Run:
                 if turned_away:
                     raise turned_away from failure
                 self.refuse_misplaced(failure)
-                self.report.failures.append(brief(failure))
-                self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
-                if not may_heal(failure):
-                    found = self.isolate(plans, ranges, isolated, brief(failure))
-                    isolated += found
-                    fruitless = 0 if found else fruitless  # max_isolated ends it
+                self.note(failure)
+                if not may_heal(failure) and self.isolate(plans, ranges, brief(failure)):
+                    fruitless = 0  # max_isolated ends it
                 plans = self.plan()
                 continue
             self.report.outcomes += outcomes
@@ -122,6 +128,10 @@ class Run:
         self.report.entries = self.entries(ledger_topic, before)
         self.report.seconds = time.monotonic() - begun
         return self.report
+
+    def note(self, failure: Exception) -> None:
+        self.report.failures.append(brief(failure))
+        self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
 
     def job_end(self, plan: PartitionPlan, goal: int) -> int:
         """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
@@ -160,7 +170,7 @@ class Run:
 
     def preflight(self) -> list[PartitionPlan]:
         """Refuses what could not be kept exactly once, before anything runs; else the first plan."""
-        if self.spark.conf.get("spark.speculation", "false") == "true":
+        if str(self.spark.conf.get("spark.speculation", "false")).lower() == "true":
             raise EosError(
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
                 "Set spark.speculation to false.",
@@ -168,6 +178,7 @@ class Run:
         check_state(self.pipeline, self.connection, self.options.mode)
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
         self.source_partitions = len(self.connection.partitions(self.pipeline.source.name))
+        self.batch_bytes = min(BATCH_BYTES, largest_batch(self.pipeline, self.connection, self.options.mode))
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
         plans = self.plan()
@@ -200,6 +211,7 @@ class Run:
             slice_records=self.pipeline.slice_records,
             slice_bytes=self.pipeline.slice_bytes,
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
+            batch_bytes=self.batch_bytes,
             failures=self.options.failures,
             changelogs=self.pipeline.changelogs(self.options.mode),
             marks=self.state.marks({p.partition: p.tail for p in plans}),
@@ -264,29 +276,38 @@ class Run:
     def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
         return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
 
-    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], before: int, reason: str) -> int:
-        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many."""
+    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reason: str) -> int:
+        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
+        else fails meanwhile is a failed attempt like any other."""
         if self.pipeline.on_error == "stop":
             raise EosError(
                 f"The transform of {self.pipeline.name} raises: {reason}",
                 "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
                 "aside. What was committed before stays; nothing of the failed slices is visible.",
             )
-        found = 0
-        for planned in ranges:
-            poison = self.first_poison(plans, planned)
-            if poison is None:
-                continue
-            offset, reason = poison
-            if before + found >= self.pipeline.max_isolated:
-                raise EosError(
-                    f"{self.pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, "
-                    f"and {self.pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
-                    "Mend the transform, or let it return an `error` for such records.",
-                )
-            self.report.outcomes += self.set_aside(plans, planned, offset, reason)
-            found += 1
-        return found
+        before = self.isolated
+        try:
+            for planned in ranges:
+                self.isolate_first(plans, planned)
+        except EosError:
+            raise
+        except Exception as failure:
+            self.note(failure)
+        return self.isolated - before
+
+    def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
+        poison = self.first_poison(plans, planned)
+        if poison is None:
+            return
+        offset, reason = poison
+        if self.isolated >= self.pipeline.max_isolated:
+            raise EosError(
+                f"{self.pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, "
+                f"and {self.pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
+                "Mend the transform, or let it return an `error` for such records.",
+            )
+        self.report.outcomes += self.set_aside(plans, planned, offset, reason)
+        self.isolated += 1
 
     def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
         if self.pipeline.stateful:

@@ -25,6 +25,8 @@ CHUNK_ROWS = 10_000
 CHUNK_BYTES = 4 << 20
 #: Records produced one by one between two looks at the delivery reports.
 POLL_ROWS = 500
+#: More of a reason would not fit beside a large record.
+REASON_CHARACTERS = 4_000
 
 
 class Slice:
@@ -250,12 +252,16 @@ class Slice:
                 np.concatenate(target.source_offsets),
                 np.concatenate(target.sequences).astype(np.int64),
             )
-        skipped = np.unique(np.concatenate(self.skipped)) if self.skipped else np.zeros(0, np.int64)
+        skipped = self.skipped_offsets()
         if len(skipped):
             none = np.full(len(skipped), -1, np.int64)
             yield ProvenanceMap(
                 self.partition, self.start, SKIPPED, -1, none, skipped, np.zeros(len(skipped), np.int64)
             )
+
+    def skipped_offsets(self) -> Integers:
+        """Each once: the rows of a wide origin come in several batches."""
+        return np.unique(np.concatenate(self.skipped)) if self.skipped else np.zeros(0, np.int64)
 
     def sink_parts(self) -> Iterator[SinkPart]:
         for place, t in sorted(self.targets.items()):
@@ -283,7 +289,7 @@ class Slice:
             next=next_offset,
             records_in=self.records_in,
             records_out=self.records_out,
-            skipped=sum(map(len, self.skipped)),
+            skipped=len(self.skipped_offsets()),
             dead=self.dead,
             dropped=self.dropped,
             sinks=tuple(self.sink_parts()),
@@ -304,7 +310,7 @@ class Slice:
 
 def dead_letter_headers(job: Job, partition: int, offset: int, reason: str) -> list[tuple[str, bytes | None]]:
     return [
-        ("eos.error", reason.encode()),
+        ("eos.error", reason[:REASON_CHARACTERS].encode()),
         ("eos.pipeline", job.names.pipeline.encode()),
         ("eos.origin", f"{job.names.source}/{partition}/{offset}".encode()),
     ]

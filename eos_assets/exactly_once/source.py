@@ -9,7 +9,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.tail import READER_GROUP
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: 500 records a poll, the client's default, halves the speed of the read.
 READER = {
@@ -59,11 +59,17 @@ def records(
     """What a transform gets: key, value, headers, timestamp and origin."""
     from pyspark.sql import functions as f
 
-    ordinal = f.monotonically_increasing_id().bitwiseAND(f.lit(COUNTING_BITS))
-    origin = f.struct("partition", "offset", ordinal.alias("ordinal")).alias("origin")
+    origin = f.struct("partition", "offset", ordinal()).alias("origin")
     return read_ranges(spark, connection, topic, ranges, **options).select(
         "key", "value", "headers", "timestamp", origin
     )
+
+
+def ordinal() -> "Column":
+    """Counts the rows of a Spark partition."""
+    from pyspark.sql import functions as f
+
+    return f.monotonically_increasing_id().bitwiseAND(f.lit(COUNTING_BITS)).alias("ordinal")
 
 
 def spark_options(connection: Connection) -> dict[str, str]:

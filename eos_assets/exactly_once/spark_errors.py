@@ -2,11 +2,14 @@
 
 import re
 
+#: Lines that say where it happened, or what to do about it.
+NO_CAUSE = ("File", "at ", "org.", "JVM", "Remedy: ")
+
 
 def brief(failure: Exception) -> str:
     """The last line of a Python error inside a Spark error, which is what happened."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    told = [line for line in lines if ": " in line and not line.startswith(("File", "at ", "org.", "JVM"))]
+    told = [line for line in lines if ": " in line and not line.startswith(NO_CAUSE)]
     return (told[-1] if told else lines[0] if lines else repr(failure))[:500]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.code_version import code_version
+from eos_assets.exactly_once.code_version import code_version as version_of
 from eos_assets.exactly_once.pipeline import Fold, Pipeline
 from eos_assets.kafka.topics import Topic
 from eos_assets.proof.fact import Fact
@@ -30,6 +30,7 @@ def stateful(
     unique_within: int | None = None,
     generation: int = 1,
     facts: tuple[Fact, ...] = (),
+    code_version: str | None = None,
 ) -> Callable[[Fold], Pipeline]:
     """Declares a pipeline around a fold: `f(f(s, A), B) == f(s, A + B)`, outputs and state alike.
 
@@ -56,6 +57,7 @@ def stateful(
         unique_within: a record is skipped as a repeat if its business key came in one of so many offsets before it.
         generation: a higher number begins anew, from an empty state; see `pipeline`.
         facts: what else it is to be checked for, beside the invariants.
+        code_version: see `pipeline`.
     """
     if unique_within is not None and unique_within < 1:
         raise EosError(f"unique_within={unique_within} is no horizon.", "Give a number of offsets, at least 1.")
@@ -71,7 +73,7 @@ def stateful(
             source=source,
             sinks=sinks,
             transform=from_nothing,
-            code_version=code_version(fold, sinks),
+            code_version=code_version or version_of(fold, sinks),
             drops=drops,
             shared_sink=shared_sink,
             on_error=on_error,

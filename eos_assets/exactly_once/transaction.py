@@ -137,6 +137,7 @@ def new_producer(job: Job, partition: int) -> Producer:
     producer = Producer(
         {
             **job.kafka,
+            "batch.size": job.batch_bytes,
             "transactional.id": job.names.transactional_id(partition),
             "transaction.timeout.ms": job.transaction_timeout_ms,
             "message.timeout.ms": job.transaction_timeout_ms,

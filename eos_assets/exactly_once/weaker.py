@@ -26,7 +26,7 @@ class Untransacted:
 
     def open(self) -> Decision:
         self.reach("before_init")
-        self.producer = Producer({**self.job.kafka, "enable.idempotence": True})
+        self.producer = Producer({**self.job.kafka, "batch.size": self.job.batch_bytes, "enable.idempotence": True})
         self.opened = True
         self.reach("after_init")
         group = self.reader.group_offset(self.planned.partition)

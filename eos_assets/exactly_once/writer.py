@@ -27,6 +27,8 @@ from eos_assets.kafka.denied import REMEDY, Denied
 
 #: So many digests of fetched files make a ledger entry of about 100 KB.
 FILES = 1_000
+#: So many outputs are enough for one transaction, however few records they came from.
+OUTPUTS = 1_000_000
 
 
 class PartitionWriter:
@@ -238,7 +240,7 @@ class PartitionWriter:
             return False
         held = 0 if self.held is None else 1
         enough = self.slice.records_in + held >= self.job.slice_records or self.slice.bytes_out >= self.job.slice_bytes
-        return enough or len(self.slice.files) >= FILES
+        return enough or self.slice.records_out >= OUTPUTS or len(self.slice.files) >= FILES
 
     def late(self) -> bool:
         """Whether to commit what is complete, although there may be more: the wait might outlast the transaction."""

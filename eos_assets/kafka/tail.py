@@ -13,6 +13,10 @@ PATIENCE_SECONDS = 30
 READER_GROUP = "eos-reader"
 
 
+class Unread(EosError):
+    """A partition that gives no more records, and should. Another attempt may heal it."""
+
+
 def reader(connection: Connection, isolation: str = "read_committed") -> Consumer:
     """A consumer that is assigned partitions, joins no group and commits nothing."""
     return Consumer(
@@ -61,7 +65,7 @@ def records(
     at = TopicPartition(topic, partition, start)
     consumer.assign([at])
     found: list[Message] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    reached, deadline = start, time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
@@ -75,8 +79,10 @@ def records(
         position = consumer.position([at])[0].offset
         if position >= end:
             return found
-    raise EosError(
-        f"Partition {partition} of {topic} could not be read to offset {end} within {PATIENCE_SECONDS} s.",
+        if position > reached:  # a long way over markers and aborted records is no standstill
+            reached, deadline = position, time.monotonic() + PATIENCE_SECONDS
+    raise Unread(
+        f"Partition {partition} of {topic} could not be read to offset {end}: it stands still at {reached}.",
         "Check the brokers with `eos doctor`.",
     )
 
@@ -95,7 +101,7 @@ def stream(
         while position < end:
             message = consumer.poll(PATIENCE_SECONDS)
             if message is None:
-                raise EosError(
+                raise Unread(
                     f"{topic}/{partition} could not be read at {position}.", "Check the brokers with `eos doctor`."
                 )
             error = message.error()

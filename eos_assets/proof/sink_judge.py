@@ -119,9 +119,10 @@ class SinkJudge:
         again = sinks & ((name < 0) | (source_offset >= lookup(self.case, origin, "same_code")))
         again &= (name < 0) | (integers(rows, "vanished")[name] != 1)
         for number, count in enumerate(self.case.counts):
-            chosen = record[again & (topic == number)]
+            chosen = np.flatnonzero(again & (topic == number))
             if len(chosen):
-                yield content(self.case.topics[number], rows.take(pa.array(chosen)))
+                origins = (origin[chosen], source_offset[chosen], name[chosen] < 0)
+                yield content(self.case.topics[number], rows.take(pa.array(record[chosen])), *origins)
             if not self.case.declares_partitions:
                 here = np.flatnonzero((topic == number) & again)
                 self.places_of_keys(rows.take(pa.array(record[here])), number, count, partition[here], origin[here])
@@ -141,8 +142,11 @@ class SinkJudge:
             yield {"kind": "sum", "text": json.dumps([*place, *total]), "n": 0}
 
 
-def content(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Records as they are compared with running the transform again: each takes one away."""
+def content(
+    topic: str, rows: pa.RecordBatch, source_partition: Integers, source_offset: Integers, unnamed: Flags
+) -> pa.RecordBatch:
+    """Records as they are compared with running the transform again: each takes one away, of the origin that its map
+    claims."""
     count = rows.num_rows
     return pa.record_batch(
         [
@@ -152,8 +156,8 @@ def content(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
             rows["digest"],
             pa.repeat(pa.scalar(-1, pa.int64()), count),
             rows["sink_offset"],
-            pa.nulls(count, pa.int32()),
-            pa.nulls(count, pa.int64()),
+            pa.array(source_partition.astype(np.int32), mask=unnamed),
+            pa.array(source_offset, pa.int64(), mask=unnamed),
         ],
         schema=TOLD,
     )

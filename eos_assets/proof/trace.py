@@ -78,7 +78,8 @@ def without_output(pipeline: Pipeline, connection: Connection, partition: int, o
 
 
 def link(pipeline: Pipeline, connection: Connection, found: ProvenanceMap, at: int) -> Link:
-    became = "skipped" if found.topic == SKIPPED else f"{found.topic}/{found.partition}/{found.sink_offsets[at]}"
+    skipped = found.partition < 0  # a sink may have that name
+    became = SKIPPED if skipped else f"{found.topic}/{found.partition}/{found.sink_offsets[at]}"
     return Link(
         source=f"{pipeline.source.name}/{found.source_partition}/{found.source_offsets[at]}",
         became=became,

@@ -204,9 +204,13 @@ class Verifier:
         if self.proof and self.tables.retained and self.pipeline.on_error == "stop":
             frames.append(self.tables.misplaced())
         # What cancels out is equal. By place first, then by content: what remains only there lies in a wrong place.
+        # Where maps are atomic with the output, the origin that they claim must be the one that gives the content.
+        same = ["kind", "text", "digest"]
+        if self.mode is Mode.EXACTLY_ONCE:
+            same += ["source_partition", "source_offset"]
         by_place = (
             unioned(frames)
-            .groupBy("kind", "text", "digest", "sink_partition")
+            .groupBy(*same, "sink_partition")
             .agg(
                 f.sum("n").alias("n"),
                 f.min("sink_offset").alias("sink_offset"),
@@ -214,14 +218,15 @@ class Verifier:
             )
             .where("kind != 'content' or n != 0")
         )
-        by_content = by_place.groupBy("kind", "text", "digest").agg(
+        by_content = by_place.groupBy(*same).agg(
             f.sum(f.greatest("n", f.lit(0))).alias("lost"),
             f.sum(f.greatest(-f.col("n"), f.lit(0))).alias("more"),
             f.min(f.when(f.col("n") < 0, f.struct("sink_partition", "sink_offset"))).alias("sink"),
             f.min(f.when(f.col("n") > 0, f.col("source"))).alias("source"),
         )
         tallies: dict[str, Tally] = defaultdict(Tally)
-        for row in by_content.mapInArrow(tally, TALLY_SCHEMA).collect():
+        told = by_content.select("kind", "text", "lost", "more", "sink", "source")
+        for row in told.mapInArrow(tally, TALLY_SCHEMA).collect():
             tallies[row.kind].n += row.n
             tallies[row.kind].examples += row.examples
         return tallies

@@ -45,6 +45,13 @@ def swapped(made: list[Output]) -> list[Output]:
     return [other if output is one else one if output is other else output for output in made]
 
 
+def exchanged(made: list[Output]) -> list[Output]:
+    """Two records change places, and the map claims that each is what belongs there."""
+    one, other = [output for output in made if output.partition == 0][:2]
+    there = {one: replace(other, claims=one.number), other: replace(one, claims=other.number)}
+    return [there.get(output, output) for output in made]
+
+
 def changed(number: int, **what: object) -> Callable[[list[Output]], list[Output]]:
     return lambda made: [replace(o, **what) if o.number == number else o for o in made]  # type: ignore[arg-type]
 
@@ -113,6 +120,9 @@ MUTANTS = {
     ),
     "a value that the transform does not give": Mutant(
         outputs(changed(7, wrong_value=True)), {"values_recompute"}, ("values_recompute", "source record 0/7")
+    ),
+    "two values exchanged under an honest-looking map": Mutant(
+        outputs(exchanged), {"values_recompute"}, ("values_recompute", "lost: source record 0/")
     ),
     "a business key twice in the source": Mutant(
         repeated_business_key,

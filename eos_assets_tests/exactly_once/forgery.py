@@ -28,6 +28,8 @@ class Output:
     visible: bool = True
     named: bool = True
     wrong_value: bool = False
+    #: The origin that its map row tells, if not its own.
+    claims: int | None = None
 
     @property
     def value(self) -> bytes:
@@ -57,7 +59,8 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
     producer = Producer(lab.connection.config())
     for partition, rows in sorted(offsets.items()):
         sink_offsets = np.array([offset for offset, _ in rows], np.int64)
-        origins = np.array([output.number for _, output in rows], np.int64)
+        claimed = [output.number if output.claims is None else output.claims for _, output in rows]
+        origins = np.array(claimed, np.int64)
         none = np.zeros(len(rows), np.int64)
         for value in ProvenanceMap(0, 0, lab.sink, partition, sink_offsets, origins, none).messages():
             producer.produce(names.provenance, value, b"0", 0)

@@ -1,7 +1,11 @@
 """Crashes, zombies, rivals and timeouts: after each, heal, finish, and count what a reader of committed data sees."""
 
+import json
 import os
 import signal
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,11 +13,14 @@ from pyspark.sql import SparkSession
 
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.topics import Topic
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.settings import Settings
+from eos_assets_tests.cli.command import eos
 from eos_assets_tests.exactly_once.background import Background, stopped
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
 from eos_assets_tests.waiting import wait_for
 
 
@@ -26,6 +33,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
     lab.assert_squares(range(900))
     assert lab.lag() == 0
     assert [entry.start for entry in report.entries] == [0, 0, 0], "one entry per partition, also after a crash"
+    assert lab.broken() == set()
 
 
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
@@ -109,6 +117,34 @@ def test_two_runs_at_once_commit_each_range_once(lab: Lab) -> None:
     one, two = Background(lab), Background(lab)
     assert one.result().complete
     assert two.result().complete
+    lab.assert_squares(range(3000))
+    assert lab.broken() == set()
+
+
+@pytest.mark.timeout(300)
+def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F6, as two users would have it: processes of their own, each with a Spark of its own."""
+    name = f"twice_{uuid.uuid4().hex[:8]}"
+    (tmp_path / f"{name}.py").write_text(
+        "from eos_assets.exactly_once.pipeline import pipeline\n"
+        "from eos_assets.kafka.topics import Topic\n"
+        "from eos_assets_tests.exactly_once.lab import squared\n"
+        f"twice = pipeline(name='{name}', source=Topic('{name}-in'), sink=Topic('{name}-out'), slice_records=200)(\n"
+        "    squared\n)\n"
+    )
+    declared = pipeline(name=name, source=Topic(f"{name}-in"), sink=Topic(f"{name}-out"), slice_records=200)(squared)
+    lab = make_lab(pipeline=declared)
+    lab.fill(3000)
+    env = {
+        "EOS_BOOTSTRAP_SERVERS": lab.connection.bootstrap_servers,
+        "EOS_SPARK": "in-process",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
+    }
+    command = partial(eos, "run", name, "--module", name, "--json", **env)  # type: ignore[arg-type]
+    with ThreadPoolExecutor() as pool:
+        runs = [pool.submit(command) for _ in range(2)]
+        told = [json.loads(run.result().stdout) for run in runs]
+    assert all(run["complete"] for run in told)
     lab.assert_squares(range(3000))
     assert lab.broken() == set()
 

@@ -2,15 +2,28 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import create_topics
+from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.exactly_once.background import Background, stopped
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 from eos_assets_tests.waiting import wait_for
@@ -49,6 +62,37 @@ def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) ->
     assert lab.read(isolation="read_uncommitted") == []
 
 
+def test_speculation_is_refused(lab: Lab) -> None:
+    """However it is written. A real session takes this setting at its start only."""
+    lab.fill(30)
+    speculating = SimpleNamespace(conf={"spark.speculation": "TRUE"})
+    with pytest.raises(EosError, match="Speculation is switched on"):
+        replace(lab, spark=speculating).run()  # type: ignore[arg-type]
+    assert lab.read(isolation="read_uncommitted") == []
+
+
+def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
+    """It is not "no offset": that would let the ledger alone decide."""
+    names = lab.pipeline.names()
+    producer = Producer(lab.connection.config(transactional_id=names.transactional_id(0)))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    member = Consumer(lab.connection.config(group_id=names.group))
+    producer.send_offsets_to_transaction([TopicPartition(lab.source, 0, 7)], member.consumer_group_metadata(), 30)
+    reader = SourceReader(lab.connection.config(), names)
+    try:
+        with pytest.raises(KafkaException) as waited:
+            reader.group_offset(0, patience=1)
+        assert waited.value.args[0].code() == KafkaError._TIMED_OUT
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(reader.group_offset, 0)
+            producer.commit_transaction(30)
+            assert asked.result() == 7
+    finally:
+        reader.close()
+        member.close()
+
+
 def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab: Lab) -> None:
     lab.fill(30)
     producer = Producer(lab.connection.config())
@@ -79,6 +123,23 @@ def test_a_topic_deleted_and_created_again_is_refused(lab: Lab, which: str) -> N
         return
     with pytest.raises(EosError, match="deleted and created again"):
         lab.proof(full=True)
+
+
+def test_another_source_under_the_same_name_is_refused(lab: Lab, make_topic: MakeTopic) -> None:
+    """Its records below the positions of the first one would never be read."""
+    lab.fill(30)
+    lab.run(partitions=[0, 1])
+    other = make_topic(partitions=3)
+    fill(lab.connection, other.name, 300)
+    another = lab.with_(source=other)
+    told = f"began with {lab.source} as its source, and is declared with {other.name}"
+    for chosen in (None, [0], [2]):
+        with pytest.raises(EosError, match=told):
+            another.run(partitions=chosen)
+    with pytest.raises(EosError, match=told):
+        another.proof()
+    assert lab.run().complete
+    lab.assert_squares(range(30))
 
 
 def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeLab) -> None:

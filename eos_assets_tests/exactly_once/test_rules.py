@@ -1,8 +1,13 @@
 """The pure parts: names, resume rule, ledger, provenance, failures and the plan's text."""
 
+import importlib
 import itertools
 import linecache
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,7 @@ from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.exactly_once.plan import end_of
 from eos_assets.exactly_once.provenance import ProvenanceMap
 from eos_assets.exactly_once.resume import AlreadyDone, GoOn, Refused, StalePlan, decide
+from eos_assets.exactly_once.spark_errors import brief, may_heal
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.kafka.topics import Topic
 from eos_assets.proof.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
@@ -282,6 +288,76 @@ def transform(records): return [helper(x) for x in records if x in KNOWN]
         ("[helper", "[-helper"),
     ):
         assert version(text.replace(old, new)) != same, old
+
+
+def test_the_code_version_follows_functions_through_the_package_and_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imported by name, through their module, or held in a table."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    files = {
+        "mine/__init__.py": "",
+        "mine/named.py": "def named(x): return x",
+        "mine/inside.py": "FACTOR = 2\ndef doubled(x): return x * FACTOR",
+        "mine/table.py": "def listed(x): return x\nKINDS = {'a': listed}",
+        "others.py": "def foreign(x): return x",
+        "mine/pipe.py": "from mine import inside\nfrom mine.named import named\nfrom mine.table import KINDS\n"
+        "from others import foreign\n"
+        "def transform(records): return KINDS['a'](named(inside.doubled(foreign(records))))",
+    }
+
+    def version(**changed: str) -> str:
+        for name, text in {**files, **changed}.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        linecache.clearcache()
+        importlib.invalidate_caches()
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("mine", "others")]:
+            del sys.modules[name]
+        return code_version(importlib.import_module("mine.pipe").transform, [Topic("t")])
+
+    same = version()
+    assert version() == same
+    assert version(**{"others.py": "def foreign(x): return 0 + x"}) == same, "another package"
+    for name, old, new in (
+        ("mine/named.py", "return x", "return -x"),
+        ("mine/inside.py", "x *", "x +"),
+        ("mine/inside.py", "FACTOR = 2", "FACTOR = 3"),
+        ("mine/table.py", "return x", "return -x"),
+    ):
+        assert version(**{name: files[name].replace(old, new)}) != same, (name, new)
+
+
+def test_the_project_s_own_versions_are_the_same_in_every_process() -> None:
+    told = "from eos_assets.registry import find_pipelines\nprint([p.code_version for p in find_pipelines().values()])"
+    runs = [
+        subprocess.run([sys.executable, "-c", told], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_code_version_may_be_given() -> None:
+    given = pipeline(source=Topic("s"), sink=Topic("t"), name="p", code_version="2026-11")(lambda records: records)
+    assert given.code_version == "2026-11"
+
+
+UNREAD = """Job aborted due to stage failure: (TID 7) (host executor driver): org.apache.spark.PythonException:
+Traceback (most recent call last):
+  File "writer.py", line 1, in run
+eos_assets.kafka.tail.Unread: Partition 0 of t could not be read to offset 9: it stands still at 4.
+Remedy: Check the brokers with `eos doctor`.
+"""
+
+
+def test_a_partition_that_stands_still_in_a_task_may_heal_and_is_told_by_its_cause() -> None:
+    failure = Exception(UNREAD)
+    assert may_heal(failure)
+    assert "stands still at 4" in brief(failure)
+    assert not may_heal(Exception(UNREAD.replace("eos_assets.kafka.tail.Unread", "mine.Unread")))
 
 
 def test_the_nodes_above_the_source_are_read_from_the_plan() -> None:

@@ -1,5 +1,6 @@
 """What a transform may be: any function of one record; whatever cannot be kept exact is refused or noticed."""
 
+import random
 import re
 import uuid
 from dataclasses import replace
@@ -64,6 +65,25 @@ def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None
     assert len(lab.values()) == 4
 
 
+def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        text = f.col("value").cast("string")
+        parts = f.when(text != "", f.split(text, ","))
+        rows = records.select("key", f.posexplode_outer(parts).alias("sequence", "value"), "origin")
+        nothing = f.col("value").isNull()
+        letter = f.when(nothing & f.col("key").isNull(), f.lit("nothing, and for nobody"))
+        return rows.select("*", (nothing & f.col("key").isNotNull()).alias("skip"), letter.alias("error"))
+
+    lab = make_lab(spread, partitions=1)
+    lab.produce([b"a,b", b"", b"c"], key=b"k")
+    lab.produce([b""], key=None)
+    report = lab.run()
+    assert report.complete, report.summary()
+    assert lab.values() == [b"a", b"b", b"c"]
+    assert (report.entries[0].skipped, report.entries[0].dead) == (1, 1)
+    assert lab.broken() == set()
+
+
 def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> None:
     """More outputs than a slice and an Arrow batch hold."""
 
@@ -79,6 +99,32 @@ def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> No
     for partition in {message.partition() for message in lab.read()}:
         values = [int(m.value() or 0) for m in lab.read() if m.partition() == partition]
         assert values == list(range(1, 60_001)) * (len(values) // 60_000)
+    assert lab.broken() == set()
+
+
+def test_a_wide_record_that_is_skipped_is_counted_once(make_lab: MakeLab) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        numbers = f.sequence(f.lit(1), f.lit(60_000)).cast("array<string>")
+        return records.select("key", f.explode(numbers).alias("value"), f.lit(True).alias("skip"), "origin")
+
+    lab = make_lab(spread, partitions=1)
+    lab.produce([b"1", b"2"])
+    report = lab.run()
+    assert report.complete
+    assert sum(entry.skipped for entry in report.entries) == 2
+    assert lab.broken() == set()
+
+
+def test_a_million_outputs_are_enough_for_one_transaction(make_lab: MakeLab) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        numbers = f.sequence(f.lit(1), f.lit(4_000)).cast("array<string>")
+        return records.select(f.explode(numbers).alias("value"), "origin")
+
+    lab = make_lab(spread, partitions=1)
+    lab.produce([b"%d" % n for n in range(300)])
+    outputs = [entry.records_out for entry in lab.run().entries]
+    assert sum(outputs) == 1_200_000
+    assert 1_000_000 <= outputs[0] < 1_050_000
 
 
 def test_skips_are_named_and_counted(make_lab: MakeLab) -> None:
@@ -172,6 +218,7 @@ def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # t
     assert lab.run().complete
     lab.assert_squares(range(900))
     assert lab.lag() == 0
+    assert lab.broken() == set()
 
 
 @pytest.mark.parametrize("cut", [lambda r: r.limit(10), lambda r: r.sample(0.5, seed=1)], ids=["limit", "sample"])
@@ -194,6 +241,21 @@ def test_a_small_table_may_be_joined(make_lab: MakeLab, spark: SparkSession) -> 
     lab.fill(300)
     assert lab.run().complete
     assert sorted(v or b"" for v in lab.values()) == sorted(b"name-%d" % n for n in range(300))
+    assert lab.broken() == set()
+
+
+def test_a_table_that_is_joined_may_be_limited(make_lab: MakeLab, spark: SparkSession) -> None:
+    """The result does not depend on where the source is cut."""
+    few = spark.range(1000).limit(1000).select(f.col("id").cast("string").alias("number"))
+
+    def known(records: DataFrame) -> DataFrame:
+        joined = records.join(f.broadcast(few), f.col("value").cast("string") == f.col("number"), "left")
+        return joined.select("key", f.col("number").alias("value"), "origin")
+
+    lab = make_lab(known)
+    lab.fill(90)
+    assert lab.run().complete
+    assert sorted(int(v or -1) for v in lab.values()) == list(range(90))
 
 
 def test_outputs_go_to_several_topics_in_one_transaction(make_lab: MakeLab) -> None:
@@ -311,6 +373,23 @@ def test_records_of_a_megabyte_go_through(make_lab: MakeLab) -> None:
     lab.produce(payloads, key=b"k")
     assert lab.run().complete
     assert lab.values() == payloads
+    assert lab.broken() == set()
+
+
+def test_a_sink_that_takes_small_batches_gets_small_ones(make_lab: MakeLab) -> None:
+    """Each record fits; librdkafka's batches of a megabyte would not, and random bytes do not get smaller."""
+    name = f"small-{uuid.uuid4().hex[:8]}"
+    lab = make_lab(
+        lambda records: records.select("value", "origin"),
+        partitions=1,
+        sink=[Topic(name, partitions=1, max_message_bytes=100_000)],
+    )
+    payloads = [random.Random(n).randbytes(1000) for n in range(500)]
+    lab.produce(payloads)
+    report = lab.run()
+    assert report.complete, report.summary()
+    assert lab.values() == payloads
+    assert lab.broken() == set()
 
 
 def test_an_empty_source_and_empty_partitions_are_no_work(make_lab: MakeLab) -> None:
@@ -376,6 +455,49 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeL
     lab.produce([b"a", b"b", b"c"])
     with pytest.raises(EosError, match="max_isolated"):
         lab.run()
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])
+def test_a_proof_bears_records_that_make_a_skip_or_a_filter_raise(make_lab: MakeLab, drops: bool) -> None:
+    def odd_only(records: DataFrame) -> DataFrame:
+        even = f.col("value").cast("string").cast("long") % 2 == 0
+        if drops:
+            return records.where(~even).select("key", "value", "origin")
+        return records.select("key", "value", even.alias("skip"), "origin")
+
+    lab = make_lab(odd_only, partitions=1, on_error="isolate", drops=drops)
+    lab.produce([b"1", b"2", b"poison", b"3", b"4"])
+    assert lab.run().complete
+    assert sorted(v or b"" for v in lab.values()) == [b"1", b"3"]
+    assert lab.values(lab.pipeline.names().dead_letters) == [b"poison"]
+    assert lab.broken() == set()
+
+
+def test_failures_while_a_record_is_isolated_are_failed_attempts(make_lab: MakeLab) -> None:
+    """Every task of the first attempt to write what is before the record fails; the next attempt goes on."""
+    lab = make_lab(raising, partitions=1, on_error="isolate")
+    lab.produce([b"1", b"2", b"x", b"4"])
+    seed = next(s for s in range(1000) if all(Failures(0.7, s).strikes(0, 0, 1, task) for task in range(4)))
+    report = lab.run(Failures(0.7, seed))
+    assert report.complete
+    assert any("InjectedFailure" in failure for failure in report.failures)
+    assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"4"]
+    assert lab.values(lab.pipeline.names().dead_letters) == [b"x"]
+    assert lab.broken() == set()
+
+
+def test_the_reason_of_a_dead_letter_is_cut_to_fit(make_lab: MakeLab) -> None:
+    def wordy(records: DataFrame) -> DataFrame:
+        return records.select("key", "value", f.repeat(f.lit("no! "), 1_000_000).alias("error"), "origin")
+
+    lab = make_lab(wordy, partitions=1, sink=[Topic(f"wordy-{uuid.uuid4().hex[:8]}", retention_ms=86_400_000)])
+    lab.produce([b"1"])
+    assert lab.run().complete
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert dict(letter.headers() or [])["eos.error"] == b"no! " * 1000
+    (kept,) = [t for t in lab.pipeline.own_topics() if t.name == lab.pipeline.names().dead_letters]
+    assert kept.retention_ms == 86_400_000, "as long as the sink"
+    assert lab.broken() == set()
 
 
 def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:

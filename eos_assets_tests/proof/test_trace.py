@@ -1,0 +1,48 @@
+"""What became of a source record, and where a dead letter came from."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from eos_assets.kafka.topics import Topic
+from eos_assets.proof.trace import origin_of, outcome_of, without_output
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+
+
+def became(lab: Lab, offset: int) -> list[str]:
+    return [link.became for link in outcome_of(lab.pipeline, lab.connection, 0, offset)]
+
+
+def test_dead_letters_and_skips_are_traced(make_lab: MakeLab) -> None:
+    """In a sink whose name is the one that maps give to skips."""
+
+    def sorted_out(records: DataFrame) -> DataFrame:
+        text = f.col("value").cast("string")
+        return records.select(
+            "value", (text == "skip").alias("skip"), f.when(text == "bad", f.lit("bad")).alias("error"), "origin"
+        )
+
+    lab = make_lab(sorted_out, partitions=1, sink=[Topic("skipped", partitions=1)])
+    letters = lab.pipeline.names().dead_letters
+    lab.produce([b"bad", b"skip", b"good"])
+    assert lab.run().complete
+    assert [became(lab, offset) for offset in range(3)] == [[f"{letters}/0/0"], ["skipped"], ["skipped/0/0"]]
+    for topic, offset in ((letters, 0), ("skipped", 2)):
+        link = origin_of(lab.pipeline, lab.connection, topic, 0, 0)
+        assert link is not None
+        assert link.source == f"{lab.source}/0/{offset}"
+        assert link.entry is not None
+        assert (link.entry.start, link.entry.next) == (0, 3)
+    assert lab.broken() == set()
+
+
+def test_a_dropped_record_and_one_that_is_still_to_come_are_told_apart(make_lab: MakeLab) -> None:
+    def some(records: DataFrame) -> DataFrame:
+        return records.where("origin.offset = 1").select("value", "origin")
+
+    lab = make_lab(some, partitions=1, drops=True)
+    lab.produce([b"0", b"1"])
+    assert lab.run().complete
+    lab.produce([b"2"])
+    assert [became(lab, offset) for offset in range(3)] == [[], [f"{lab.sink}/0/0"], []]
+    assert without_output(lab.pipeline, lab.connection, 0, 0) == "dropped by the transform"
+    assert without_output(lab.pipeline, lab.connection, 0, 2) == "not yet processed"
