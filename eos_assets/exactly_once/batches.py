@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.plan import PartitionPlan
+from eos_assets.spark_config import SESSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 #: where no record is large, the number of rows bounds a batch as well.
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NOT_WATCHED = str(2**31 - 1)
-#: Spark's own default.
-WATCHED = "64MB"
+#: What our sessions begin with.
+WATCHED = SESSION[BATCH_BYTES]
 #: Outputs of this size, on average, in the last transaction: the next ones may be too large for swift batches.
 LARGE_BYTES = 4096
 
