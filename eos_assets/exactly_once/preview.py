@@ -1,6 +1,6 @@
 """A few source records and what the transform makes of them, side by side. Writes nothing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ class Preview:
     results: list["Row"]
 
 
-def sample_records(spark: "SparkSession", rows: list[tuple[object, object]]) -> "DataFrame":
+def sample_records(spark: "SparkSession", rows: Sequence[tuple[object, object]]) -> "DataFrame":
     """`records` as a transform gets them, made of (key, value) pairs: for unit tests, without Kafka."""
     from pyspark.sql import functions as f
 

@@ -48,7 +48,7 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
 
 def declared_bytes(group: Any) -> int:
     """How large a row group is when unpacked, as its footer says: the larger of its two answers."""
-    columns = sum(group.column(number).total_uncompressed_size for number in range(group.num_columns))
+    columns: int = sum(group.column(number).total_uncompressed_size for number in range(group.num_columns))
     return max(int(group.total_byte_size), columns)
 
 
