@@ -20,7 +20,11 @@ VERSION = 1
 #: The numbers of the stores.
 STATE, SEEN = 0, 1
 #: Microseconds are kept; what cannot be read is an error, never a null.
-JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "mode": "FAILFAST"}
+JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "mode": "FAILFAST",
+}
 #: The state of a business key: the offset of its last record.
 SEEN_COLUMNS = "offset bigint"
 

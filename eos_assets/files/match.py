@@ -1,5 +1,6 @@
 """Whether the files are still those that were delivered: the ledger's digests against those of today."""
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "files_match_ledger"
-#: So many files of each partition, the newest ones, are fetched again.
+#: So many files of each partition, the newest ones, are fetched again, and for so long altogether.
 NEWEST = 1000
+SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,18 @@ class FileSeen:
     delivered: str
     today: str | None
     reason: str = ""
+    #: False if there was no time left to look.
+    looked: bool = True
 
 
 def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
     """Every file that can still be fetched has the digest of the ledger. A difference is a warning: what was delivered
     stays as the ledger says, and somebody should know that the file says something else by now."""
-    changed, equal, gone = Violations(), 0, 0
+    changed, equal, gone, left = Violations(), 0, 0, 0
     for file in files:
-        if file.today is None:
+        if not file.looked:
+            left += 1
+        elif file.today is None:
             gone += 1
         elif file.today == file.delivered:
             equal += 1
@@ -55,6 +61,7 @@ def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
                 f"delivered {file.delivered}, today {file.today}"
             )
     note = f", {gone} cannot be fetched any more" if gone else ""
+    note += f", {left} not looked at for lack of time" if left else ""
     return changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
 
 
@@ -63,7 +70,8 @@ def look(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> F
 
 
 def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileSeen]:
-    """Fetches the files of the retained source records again, and hashes them."""
+    """Fetches the files of the retained source records again, and hashes them, as long as there is time."""
+    deadline = time.monotonic() + SECONDS
     reader = SourceReader(connection.config(), pipeline.names())
     retained = bounds(connection, pipeline.source.name)
     try:
@@ -75,7 +83,10 @@ def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> I
                     delivered |= {int(offset): digest for offset, digest in entry.files.items()}
             offsets = [offset for offset in sorted(delivered) if offset >= retained[partition].start][-NEWEST:]
             for offset, source in zip(offsets, reader.fetch(partition, offsets), strict=True):
-                yield seen_again(source.value(), partition, offset, delivered[offset], access)
+                if time.monotonic() < deadline:
+                    yield seen_again(source.value(), partition, offset, delivered[offset], access)
+                else:
+                    yield FileSeen("", partition, offset, delivered[offset], None, looked=False)
     finally:
         reader.close()
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.changelog import Store, decoded, encoded
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.ledger import LedgerEntry, load
 from eos_assets.exactly_once.marks import marks_of
@@ -108,6 +109,23 @@ def test_a_plan_whose_state_was_loaded_elsewhere_is_stale(make_lab: MakeLab, tmp
     assert [o.outcome for o in late.outcomes] == ["stale", "committed"]
     assert [(e.start, e.next) for e in entries(lab)] == [(0, 30), (30, 60)]
     assert_counted(lab)
+
+
+def test_a_state_comes_back_from_its_changelog_as_it_was(spark: SparkSession) -> None:
+    kinds = {
+        "money": ("decimal(38,2)", "123456789012345678901234567890.25"),
+        "moment": ("timestamp", "2026-05-04 09:30:00.123456"),
+        "clock": ("timestamp_ntz", "2026-05-04 09:30:00.123456"),
+        "day": ("date", "2026-05-04"),
+        "ratio": ("double", "0.1"),
+        "many": ("array<bigint>", None),
+        "nothing": ("string", None),
+    }
+    store = Store(0, "changelog", ", ".join(f"{name} {kind}" for name, (kind, _) in kinds.items()))
+    columns = [f.lit(text).cast(kind).alias(name) for name, (kind, text) in kinds.items()]
+    state = spark.range(1).select(f.lit(0).alias("partition"), f.lit(b"k").alias("key"), *columns)
+    written = state.select("partition", "key", encoded(list(kinds)).alias("value"))
+    assert decoded(written, store).collect() == state.collect()
 
 
 def test_an_entry_of_before_has_no_state_and_still_loads() -> None:

@@ -13,6 +13,7 @@ import pytest
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
+from eos_assets.files import match
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import Transaction, generate, transactions
@@ -163,7 +164,7 @@ def test_a_file_of_more_rows_than_a_slice_appears_at_once_after_a_crash(files: M
 
 
 def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_says(
-    files: MakeFiles, tmp_path: Path
+    files: MakeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = files(partitions=1)
     path = generate(tmp_path / "in" / "a.csv", transactions(100, seed=1))
@@ -185,6 +186,10 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     assert example == f"{path.as_uri()}, offset 0 of partition 0: delivered {after}, today {before}"
     (evaluation,) = asset_checks(lab, "files_match_ledger")
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(match, "SECONDS", 0.0)
+        unseen = look(lab.pipeline, lab.spark, lab.connection)
+        assert (unseen.holds, unseen.detail) == (True, "0 files as delivered, 1 not looked at for lack of time")
     path.unlink()
     gone = look(lab.pipeline, lab.spark, lab.connection)
     assert (gone.holds, gone.detail) == (True, "0 files as delivered, 1 cannot be fetched any more")
