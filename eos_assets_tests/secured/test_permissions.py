@@ -5,21 +5,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import preflight
-from eos_assets.exactly_once.permissions import Permission, permissions
+from eos_assets.exactly_once.permissions import Permission, creation, permissions
+from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.exactly_once.run import run_pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.proof.verify import verify_pipeline
-from eos_assets_tests.exactly_once.lab import Lab
+from eos_assets_tests.exactly_once.folds import declare_sliding
+from eos_assets_tests.exactly_once.lab import Lab, squared
 from eos_assets_tests.secured.conftest import PIPELINE, USER, Guarded
+from eos_assets_tests.waiting import wait_for
 
 #: A refusal comes at once; the rest is a slow machine. Retries would take 30 s and more.
 FAST_SECONDS = 12
@@ -103,6 +108,40 @@ def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
     tables = AuditTables(PIPELINE, spark, guarded.user, str(tmp_path))
     assert {state.name: state.rows for state in tables.update()}["audit_deliveries"] == 91
     assert audit_matches_ledger(tables).holds
+
+
+def test_they_suffice_for_a_state_too_and_each_of_its_topics_is_named(guarded: Guarded, spark: SparkSession) -> None:
+    counting = declare_sliding(partitions=1, unique_by="value", unique_within=100)
+    create_topics([counting.source, *counting.own_topics()], guarded.admin)
+    producer = Producer(guarded.admin.config())
+    producer.produce(counting.source.name, b"1", b"a", 0)
+    producer.flush()
+    needed = permissions(counting)
+    for permission in needed:
+        guarded.allow(permission)
+    own = [p for p in needed if p.name in counting.changelogs() and p.operation in ("Read", "Write")]
+    assert len(own) == 4
+    for missing in own:
+        guarded.forbid(missing)
+        with pytest.raises(EosError, match=str(missing)):
+            run_pipeline(counting, spark, guarded.user)
+        guarded.allow(missing)
+    assert run_pipeline(counting, spark, guarded.user).complete
+    assert verify_pipeline(counting, spark, guarded.user).holds
+
+
+def test_a_source_that_grew_names_the_permission_that_its_followers_need(guarded: Guarded, spark: SparkSession) -> None:
+    grown = pipeline(name="grown", source=Topic("grown-source", 1), sink=Topic("grown-sink", 1))(squared)
+    create_topics([grown.source, *grown.own_topics()], guarded.admin)
+    for permission in permissions(grown):
+        guarded.allow(permission)
+    guarded.admin.admin.create_partitions([NewPartitions("grown-source", 2)])["grown-source"].result()
+    wait_for(lambda: len(guarded.user.partitions("grown-source")) == 2)
+    with pytest.raises(EosError, match=r"lacks Alter on topic eos\.grown\.ledger"):
+        run_pipeline(grown, spark, guarded.user)
+    for permission in creation(grown):
+        guarded.allow(permission)
+    assert run_pipeline(grown, spark, guarded.user).complete
 
 
 def test_a_proof_without_permission_is_refused_by_name(guarded: Guarded, spark: SparkSession) -> None:
