@@ -66,7 +66,7 @@ class Matrix:
 
 
 #: The same comparison, smaller.
-QUICK = Matrix(probabilities=(0.5, 1.0), records=400, partitions=2)
+QUICK = Matrix(probabilities=(0.5, 1.0), records=400, partitions=1)
 
 
 @dataclass
