@@ -1,15 +1,25 @@
-"""Spark's daemon of Python workers, with PySpark from the installed packages instead of Spark's archives.
+"""Spark's daemon of Python workers, quick to begin a task; docs/decisions/0010 has the figures.
 
-Spark puts pyspark.zip, py4j's zip and a jar on the path of its workers, and before every task a worker reads the tables
-of contents of all of them again, in plain Python: a good part of a second of CPU. Where PySpark is installed, as on
-every machine that we start workers on, none of them is needed.
+Three things cost more than a short task itself, and each is taken away here: archives whose tables of contents are read
+again before every task, answers that wait for a timer of the network, and modules that every new worker imports anew.
 """
 
+import gc
+import importlib
 import importlib.machinery
 import re
+import socket
 import sys
 
 ARCHIVE = re.compile(r".*(pyspark\.zip|py4j-[^/]*\.zip|\.jar)$")
+#: What nearly every task of ours needs: imported once, before workers are forked. No client is made by that.
+PRELOADED = (
+    "pandas",
+    "pyspark.sql.pandas.serializers",
+    "eos_assets.exactly_once.tasks",
+    "eos_assets.proof.sink_judge",
+    "eos_assets.proof.source_judge",
+)
 
 
 def without_archives(path: list[str]) -> list[str]:
@@ -18,9 +28,32 @@ def without_archives(path: list[str]) -> list[str]:
     return rest if importlib.machinery.PathFinder.find_spec("pyspark", rest) else path
 
 
+def acknowledge_at_once(sock: socket.socket) -> None:
+    """Spark's JVM sends a task in small pieces and each waits until the one before is acknowledged: 40 ms, unless the
+    kernel is told not to wait for an answer that it could ride on. Linux forgets it after a while, so: for each task."""
+    quick = getattr(socket, "TCP_QUICKACK", None)
+    if quick is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, quick, 1)
+
+
+def serve() -> None:
+    from pyspark import daemon
+
+    for module in PRELOADED:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # a worker collects garbage behind every task, and need not look at all this again
+    begin = daemon.worker
+
+    def worker(sock: socket.socket, authenticated: bool) -> int:
+        acknowledge_at_once(sock)
+        return int(begin(sock, authenticated))  # type: ignore[no-untyped-call]
+
+    daemon.worker = worker
+    daemon.manager()  # type: ignore[no-untyped-call]
+
+
 if __name__ == "__main__":
     sys.path[:] = without_archives(sys.path)
     sys.path_importer_cache.clear()
-    from pyspark.daemon import manager
-
-    manager()  # type: ignore[no-untyped-call]
+    serve()
