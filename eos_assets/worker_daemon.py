@@ -29,8 +29,8 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def acknowledge_at_once(sock: socket.socket) -> None:
-    """Spark's JVM sends a task in small pieces and each waits until the one before is acknowledged: 40 ms, unless the
-    kernel is told not to wait for an answer that it could ride on. Linux forgets it after a while, so: for each task."""
+    """Spark's JVM sends a task in small pieces, and each waits until the one before is acknowledged: 40 ms, unless the
+    kernel is told not to wait for an answer to ride on. Linux forgets that after a while, so it is told each task."""
     quick = getattr(socket, "TCP_QUICKACK", None)
     if quick is not None:
         sock.setsockopt(socket.IPPROTO_TCP, quick, 1)

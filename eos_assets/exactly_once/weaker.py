@@ -12,7 +12,8 @@ from eos_assets.kafka.producer import Producer
 
 
 class Untransacted:
-    """An idempotent producer and plain offset commits. Nothing makes outputs and offsets one."""
+    """An idempotent producer and plain offset commits. Nothing makes outputs and offsets one. It is opened again for
+    each slice, and keeps its producer: a new one waits for half a second until a broker has given it an id."""
 
     def __init__(self, job: Job, planned: OffsetRange, reader: SourceReader, task_attempt: int) -> None:
         self.job = job
@@ -26,8 +27,11 @@ class Untransacted:
 
     def open(self) -> Decision:
         self.reach("before_init")
-        self.producer = Producer({**self.job.kafka, "batch.size": self.job.batch_bytes, "enable.idempotence": True})
-        self.opened = True
+        if not self.opened:
+            self.producer = Producer({**self.job.kafka, "batch.size": self.job.batch_bytes, "enable.idempotence": True})
+            self.opened = True
+        self.producer.delivered.clear()
+        self.begun = False
         self.reach("after_init")
         group = self.reader.group_offset(self.planned.partition)
         genesis = self.job.geneses.get(self.planned.partition, self.planned.start)

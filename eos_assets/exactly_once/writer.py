@@ -39,6 +39,8 @@ class PartitionWriter:
         self.planned = planned
         self.task_attempt = task_attempt
         self.reader = SourceReader(job.kafka, job.names)
+        delivery = Transaction if job.mode is Mode.EXACTLY_ONCE else Untransacted
+        self.transaction: Transaction | Untransacted = delivery(job, planned, self.reader, task_attempt)
         self.spares = Spares(job, planned.partition)
         self.entries: list[LedgerEntry] = []
         self.commit_seconds = 0.0
@@ -136,13 +138,10 @@ class PartitionWriter:
 
     def open(self) -> Decision:
         """A new transaction, steps 1 to 4, and an empty slice behind the last commit."""
-        about = (self.job, self.planned, self.reader, self.task_attempt)
-        self.transaction: Transaction | Untransacted
-        if self.job.mode is Mode.EXACTLY_ONCE:
-            self.transaction = Transaction(*about)
+        if isinstance(self.transaction, Transaction):  # each is used once
+            self.transaction.close()
+            self.transaction = Transaction(self.job, self.planned, self.reader, self.task_attempt)
             self.transaction.spare = self.spares.take()
-        else:
-            self.transaction = Untransacted(*about)
         decision = self.transaction.open()
         if isinstance(decision, GoOn):
             self.position = decision.position
@@ -270,7 +269,6 @@ class PartitionWriter:
         begun = time.monotonic()
         self.entries.append(self.transaction.commit(self.slice, next_offset))
         self.commit_seconds += time.monotonic() - begun
-        self.transaction.close()
         self.position = next_offset
 
     def outcome(self, kind: str, reason: str = "") -> Outcome:
