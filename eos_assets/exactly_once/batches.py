@@ -1,7 +1,9 @@
 """How many rows travel from Spark to a Python worker at a time."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once.ledger import LedgerEntry
@@ -21,16 +23,38 @@ WATCHED = SESSION[BATCH_BYTES]
 LARGE_BYTES = 4096
 
 
+@dataclass
+class Jobs:
+    """The jobs under way in one session, whose setting they share."""
+
+    #: What the session said before the first of them.
+    said: str
+    swift: int = 0
+    careful: int = 0
+
+
+_jobs: "dict[SparkSession, Jobs]" = {}
+_lock = threading.Lock()
+
+
 @contextmanager
 def batches(spark: "SparkSession", *, swift: bool) -> Iterator[None]:
-    """Sets how rows travel, for one job; what the session said before is restored."""
-    before = spark.conf.get(BATCH_BYTES)
-    watched = WATCHED if before in (None, NOT_WATCHED) else before  # another run of this session may be swift just now
-    spark.conf.set(BATCH_BYTES, NOT_WATCHED if swift else watched)
+    """Sets how rows travel, for one job; what the session said before is restored behind the last one. While a careful
+    job is under way a swift one is careful too: it takes longer, and the other way round memory might not suffice."""
+    with _lock:
+        jobs = _jobs.setdefault(spark, Jobs(spark.conf.get(BATCH_BYTES) or WATCHED))
+        jobs.swift += swift
+        jobs.careful += not swift
+        spark.conf.set(BATCH_BYTES, jobs.said if jobs.careful else NOT_WATCHED)
     try:
         yield
     finally:
-        spark.conf.set(BATCH_BYTES, watched)
+        with _lock:
+            jobs.swift -= swift
+            jobs.careful -= not swift
+            spark.conf.set(BATCH_BYTES, jobs.said)
+            if not jobs.swift and not jobs.careful:
+                del _jobs[spark]
 
 
 def known_to_be_large(plans: list[PartitionPlan]) -> bool:

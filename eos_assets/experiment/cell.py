@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
-from eos_assets.exactly_once.batches import BATCH_BYTES
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -118,16 +117,12 @@ class Bench:
     def run(self, pipeline: Pipeline, options: RunOptions) -> list[RunReport]:
         """Each partition is a run of its own. In a common one a job that gives up would end the tasks beside it at any
         moment, and how often those were tried would be left to chance; so a seed always gives the same counts."""
-        before = self.spark.conf.get(BATCH_BYTES)
 
         def one(partition: int) -> RunReport:
             return run_pipeline(pipeline, self.spark, self.connection, replace(options, partitions=[partition]))
 
-        try:
-            with ThreadPoolExecutor(min(self.partitions, TOGETHER)) as pool:
-                return list(pool.map(one, range(self.partitions)))
-        finally:
-            self.spark.conf.set(BATCH_BYTES, before)  # type: ignore[arg-type]  # each run sets it for its jobs
+        with ThreadPoolExecutor(min(self.partitions, TOGETHER)) as pool:
+            return list(pool.map(one, range(self.partitions)))
 
     def pipeline(self, number: int) -> Pipeline:
         """The squares on topics that nobody else has, in small slices."""

@@ -44,20 +44,20 @@ class PinnedConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         for address in self.addresses:
-            seconds = min(SILENCE_SECONDS, self.meter.remaining())
             try:
-                self.sock = self.wire = socket.create_connection((address, self.port), seconds)
+                self.sock = self.wire = socket.create_connection((address, self.port), self.patience())
                 break
             except OSError:
                 if address == self.addresses[-1]:
                     raise
-        if self.context is not None and self.wire is not None:
-            self.sock = self.wire = wrapped = self.context.wrap_socket(
-                self.wire, server_hostname=self.host, do_handshake_on_connect=False
-            )
-            self.meter.remaining()  # before this line `end` found no socket; from here on it ends the handshake, too
-            wrapped.do_handshake()
+        if self.context is not None:
+            self.sock.settimeout(self.patience())  # of the handshake as a whole
+            self.sock = self.wire = self.context.wrap_socket(self.sock, server_hostname=self.host)
         self.meter.remaining()
+
+    def patience(self) -> float:
+        """Seconds for the next step: what is left for the file, and no longer than a server may be silent."""
+        return min(SILENCE_SECONDS, self.meter.remaining())
 
     def end(self) -> None:
         """Called from another thread when the time is over: whatever waits for the server wakes up. It ends the plain
@@ -100,7 +100,7 @@ def connected(url: str, access: Access, meter: Meter, resolve: Resolve) -> Pinne
         found = resolve(host, port, type=socket.SOCK_STREAM)
     except OSError as failure:
         raise Unreachable(f"{host} cannot be resolved: {failure.strerror or failure}") from None
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:  # all of them: a name that leads inside as well is not to be trusted
         access.check_address(host, address, port)
     context = ssl.create_default_context() if parts.scheme == "https" else None

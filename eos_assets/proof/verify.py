@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from eos_assets.exactly_once.batches import batches
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -226,7 +227,9 @@ class Verifier:
         )
         tallies: dict[str, Tally] = defaultdict(Tally)
         told = by_content.select("kind", "text", "lost", "more", "sink", "source")
-        for row in told.mapInArrow(tally, TALLY_SCHEMA).collect():
+        with batches(self.spark, swift=False):
+            rows = told.mapInArrow(tally, TALLY_SCHEMA).collect()
+        for row in rows:
             tallies[row.kind].n += row.n
             tallies[row.kind].examples += row.examples
         return tallies

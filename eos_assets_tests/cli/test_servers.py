@@ -1,10 +1,12 @@
 """`eos up`, `eos status`, `eos down`: servers that are kept, found and ended exactly."""
 
+import csv
 import json
 import os
 import signal
 import socket
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from eos_assets.local.stack import Stack
 from eos_assets.settings import Settings
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.cli.free_ports import free_ports
-from eos_assets_tests.kafka.reading import read_integers
+from eos_assets_tests.kafka.reading import read_integers, read_pairs
 from eos_assets_tests.waiting import wait_for
 
 
@@ -56,7 +58,8 @@ print(doubled.agg(f.sum("id")).first()[0])
 
 
 @pytest.mark.timeout(600)
-def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> None:
+def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EOS_FILES_ROOT", str(home.parent / "incoming"))
     first = eos("up", "--no-dagster").stdout
     assert f"127.0.0.1:{ports[0]}" in first
     before = pids(status())
@@ -93,6 +96,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int]) -> No
     assert "datasource/0/7" in eos("trace", "datasink", "0", "7").stdout
     assert "datasink/0/7" in eos("trace", "--source", "datasource", "0", "7").stdout
     the_commands_tell_by_their_status(after["bootstrap_servers"])
+    files_become_balances_by_commands(after["bootstrap_servers"])
 
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
@@ -142,6 +146,32 @@ def the_commands_tell_by_their_status(servers: str) -> None:
     for more in ([], ["--isolation", "read_uncommitted"]):
         assert "none_invented" in eos("verify", "squares", *more, status=1).stdout
     assert "none_invented" in eos("checks", "squares", status=1).stdout
+
+
+def files_become_balances_by_commands(servers: str) -> None:
+    """A file of transactions, brought to its balances and compared with adding it up line by line."""
+    (told,) = eos("files", "generate", "--count", "200", "--accounts", "9").stdout.splitlines()
+    path = told.split("  ")[0]
+    eos("files", "announce", path)
+    sums: dict[str, Decimal] = {}
+    rejected = 0
+    with Path(path).open(newline="") as file:
+        for row in csv.DictReader(file):
+            balance = sums.get(row["account"], Decimal(0)) + Decimal(row["amount"])
+            rejected += balance < -1000
+            if balance >= -1000:
+                sums[row["account"]] = balance
+    assert rejected, "the rule must be needed"
+    for name, dead in (("file_transactions", 0), ("balances", rejected)):
+        report = json.loads(eos("run", name, "--failure-probability", "0.3", "--json").stdout)
+        assert report["complete"]
+        assert sum(row["dead"] for row in report["partitions"]) == dead
+        assert json.loads(eos("verify", name, "--json").stdout)["holds"]
+    found: dict[str, Decimal] = {}
+    for pairs in read_pairs(servers, "balances").values():
+        for key, value in pairs:
+            found[key.decode()] = Decimal(json.loads(value)["balance"])
+    assert found == sums
 
 
 def heed_interrupts() -> None:

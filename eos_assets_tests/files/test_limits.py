@@ -106,18 +106,21 @@ def test_a_slow_server_is_left_when_the_time_is_over(access: Access, web: WebSer
 
 
 def test_addresses_that_do_not_answer_share_the_time(access: Access) -> None:
-    """The queue of this server is full, so further calls wait; each of the ten could wait for all of the time."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        port = full.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)):
-            names = replace(limited(access, max_seconds=1), hosts=(host(f"a.example:{port}"), host("127.0.0.1")))
-            found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))] * 10
-            begun = time.monotonic()
-            with pytest.raises(Refused, match="takes longer than 1 s"):
-                open_web(
-                    f"http://a.example:{port}/a.csv", names, Meter(names.limits), lambda *_, **__: found
-                ).__enter__()
-            assert time.monotonic() - begun < 4
+    """The queues of these servers are full, so further calls wait; each of them could wait for all of the time."""
+    with contextlib.ExitStack() as servers:
+        port = 0
+        addresses = [f"127.0.0.{number}" for number in range(1, 7)]
+        for address in addresses:
+            server = servers.enter_context(socket.create_server((address, port), backlog=0))
+            port = server.getsockname()[1]
+            servers.enter_context(socket.create_connection((address, port)))
+        hosts = (host(f"a.example:{port}"), *map(host, addresses))
+        names = replace(limited(access, max_seconds=1), hosts=hosts)
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+        begun = time.monotonic()
+        with pytest.raises(Refused, match="takes longer than 1 s"):
+            open_web(f"http://a.example:{port}/a.csv", names, Meter(names.limits), lambda *_, **__: found).__enter__()
+        assert time.monotonic() - begun < 4
 
 
 def test_a_slow_handshake_is_left_when_the_time_is_over(access: Access) -> None:

@@ -49,6 +49,13 @@ class ServedStack:
     def report(self, *args: str, status: int = 0) -> Any:
         return json.loads(self.eos(*args, "--json", status=status))
 
+    def generate(self, *options: str) -> list[str]:
+        """Files of transactions; returns where they are."""
+        return [line.split("  ")[0] for line in self.eos("files", "generate", *options).splitlines()]
+
+    def announce(self, *files: str) -> None:
+        self.eos("files", "announce", *files)
+
     def produce(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
         """Plain records, key and value alike, by a producer that knows nothing of the project."""
         producer = Producer({"bootstrap.servers": self.connection.bootstrap_servers})

@@ -14,8 +14,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 def test_a_new_file_flows_through_to_the_balances_by_sensors_alone(served: ServedStack) -> None:
     dagster = served.dagster
-    made = served.eos("files", "generate", "--count", "300", "--format", "csv.gz", "--format", "parquet")
-    served.eos("files", "announce", *(line.split("  ")[0] for line in made.splitlines()))
+    served.announce(*served.generate("--count", "300", "--format", "csv.gz", "--format", "parquet"))
     booked = ("balances", "balances-dead-letters")
     eventually(lambda: sum(map(served.count, booked)) == 600)
     assert served.count("transactions") == 600

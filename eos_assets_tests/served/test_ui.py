@@ -39,10 +39,22 @@ def test_the_graph_shows_the_pipeline(served: ServedStack) -> None:
         expect(page.get_by_text("Kafka").first).to_be_visible()
 
 
-def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack) -> None:
-    eventually(lambda: served.dagster.partitions("datasink") == ["0", "1", "2"])
+@pytest.mark.parametrize(
+    ("asset", "pipeline", "source"),
+    [
+        ("datasink", "squares", "datasource"),
+        ("transactions", "file_transactions", "files-with-transactions"),
+        ("balances", "balances", "transactions"),
+    ],
+)
+def test_a_partition_is_materialized_by_clicking(
+    page: Page, served: ServedStack, asset: str, pipeline: str, source: str
+) -> None:
+    served.announce(*served.generate("--count", "50", "--files", "6"))  # and so, by sensors, all three have records
+    eventually(lambda: served.dagster.partitions(asset) == ["0", "1", "2"])
+    eventually(lambda: served.count(asset) > 0)
     before = {run.id for run in served.dagster.runs()}
-    ui.materialize_partition(page, "datasink", "1")
+    ui.materialize_partition(page, asset, "1")
 
     def clicked() -> str | None:
         runs = [run for run in served.dagster.runs(CLICKED) if run.id not in before]
@@ -50,11 +62,12 @@ def test_a_partition_is_materialized_by_clicking(page: Page, served: ServedStack
 
     run = eventually(clicked) or ""
     assert served.dagster.status(run) == "SUCCESS"
-    asked_again = [run for run in served.dagster.runs("squares_checks") if "dagster/sensor_name" in run.tags]
+    asked_again = [run for run in served.dagster.runs(f"{pipeline}_checks") if "dagster/sensor_name" in run.tags]
     assert asked_again == [], "checks that a run is about to evaluate have not failed"
-    page.goto("/assets/datasink?view=partitions&partition=1")
+    page.goto(f"/assets/{asset}?view=partitions&partition=1")
     expect(page.get_by_role("link", name=run).first).to_be_visible()
-    expect(page.get_by_text("eos/squares/datasource/1")).to_be_visible()
+    expect(page.get_by_text(f"eos/{pipeline}/{source}/1")).to_be_visible()
+    assert served.report("verify", pipeline)["holds"]
 
 
 def test_a_failed_check_is_red_and_names_its_counter_example(page: Page, served: ServedStack) -> None:
