@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SLICES = 2
 #: What cannot end needs no patience: Spark jobs of a partition whose every transaction fails before its commit.
 HOPELESS_JOBS = 1
+#: Sources that are filled at the same time.
+FILLS = 8
 #: Partitions that run at the same time.
 TOGETHER = 4
 FENCE_SECONDS = 30.0
@@ -84,12 +86,22 @@ class Bench:
     seed: int
     max_attempts: int
 
+    @contextmanager
+    def sources(self, count: int) -> Iterator[None]:
+        """A filled source for each of so many cells. They are filled side by side, because each fill waits for half a
+        second until a broker has given its producer an id; and before the first cell, so that no cell is disturbed."""
+        sources = [self.pipeline(number).source for number in range(count)]
+        with self.topics(sources):
+            with ThreadPoolExecutor(FILLS) as pool:
+                for filled in [pool.submit(fill, self.connection, source.name, self.records) for source in sources]:
+                    filled.result()
+            yield
+
     def measure(self, cell: Cell, number: int) -> Result:
-        """Fills a source of its own, runs the squares to the end or until giving up, and counts."""
+        """Runs the squares over the source of this number to the end or until giving up, and counts."""
         pipeline = self.pipeline(number)
         failures = Failures(cell.probability, self.seed, kind=cell.kind)
-        with self.topics(pipeline, cell.mode):
-            fill(self.connection, pipeline.source.name, self.records)
+        with self.topics(pipeline.own_topics(cell.mode), pipeline.names(cell.mode).group):
             options = RunOptions(
                 mode=cell.mode,
                 failures=failures,
@@ -139,19 +151,16 @@ class Bench:
         )
 
     @contextmanager
-    def topics(self, pipeline: Pipeline, mode: Mode) -> Iterator[None]:
-        """The pipeline's topics, for as long as they are needed; its group goes with them."""
-        declared = [pipeline.source, *pipeline.own_topics(mode)]
+    def topics(self, declared: list[Topic], *groups: str) -> Iterator[None]:
+        """Topics for as long as they are needed; the groups that read them go with them."""
         admin = self.connection.admin
         try:
             create_topics(declared, self.connection)
             yield
         finally:
-            group = pipeline.names(mode).group
-            gone = [
-                *admin.delete_consumer_groups([group]).values(),
-                *admin.delete_topics([topic.name for topic in declared]).values(),
-            ]
+            gone = [*admin.delete_topics([topic.name for topic in declared]).values()]
+            if groups:
+                gone += admin.delete_consumer_groups(list(groups)).values()
             for future in gone:
                 tried(future)
 

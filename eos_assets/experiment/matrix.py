@@ -95,10 +95,11 @@ def run_experiment(
     experiment = Experiment(matrix, uuid.uuid4().hex[:8])
     bench = Bench(spark, connection, experiment.id, matrix.records, matrix.partitions, matrix.seed, matrix.max_attempts)
     cells = list(matrix.cells())
-    bench.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
-    for done, cell in enumerate(cells):
-        progress(done, cell)
-        experiment.results.append(bench.measure(cell, done + 1))
+    with bench.sources(len(cells) + 1):
+        bench.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
+        for done, cell in enumerate(cells):
+            progress(done, cell)
+            experiment.results.append(bench.measure(cell, done + 1))
     progress(len(cells), cells[-1])
     experiment.seconds = time.monotonic() - begun
     return experiment

@@ -67,17 +67,19 @@ def fill(
     its last integer says what it holds; what the others lack below the highest integer is completed first.
     """
     partitions = len(connection.partitions(topic))
-    tails = last_integers(connection, topic, partitions)
-    refuse_grown(topic, tails)
-    written_to = [tail[-1] if tail else -1 for tail in tails]
-    first = max(written_to) + 1
-    end = first + count
-    if end > LARGEST:
-        raise EosError(f"The integers {first} to {end - 1} do not fit into 64 bits.", "Fill fewer, or another topic.")
-    size = min(BATCH, max(1, int(rate / 10))) if rate else BATCH  # ten steps a second are smooth enough
-    sender = Sender(connection, topic, progress)
-    begun = time.monotonic()
+    sender = Sender(connection, topic, progress)  # first: it takes half a second until a broker has given it an id
     try:
+        tails = last_integers(connection, topic, partitions)
+        refuse_grown(topic, tails)
+        written_to = [tail[-1] if tail else -1 for tail in tails]
+        first = max(written_to) + 1
+        end = first + count
+        if end > LARGEST:
+            raise EosError(
+                f"The integers {first} to {end - 1} do not fit into 64 bits.", "Fill fewer, or another topic."
+            )
+        size = min(BATCH, max(1, int(rate / 10))) if rate else BATCH  # ten steps a second are smooth enough
+        begun = time.monotonic()
         for numbers in batches(min(written_to) + 1, end, size):
             keys = decimal_strings(numbers)
             routes = partitions_of(keys, partitions)
