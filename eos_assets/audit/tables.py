@@ -316,7 +316,8 @@ def partitions(rows: list) -> set[int]:  # type: ignore[type-arg]
 
 
 def header(name: str) -> "Column":
+    """The last header of this name: a record that was a dead letter before brings its old ones along."""
     from pyspark.sql import functions as f
 
     named = f.filter("headers", lambda h: h["key"] == name)
-    return f.get(named, f.lit(0))["value"].cast("string")
+    return f.try_element_at(named, f.lit(-1))["value"].cast("string")

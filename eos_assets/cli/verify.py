@@ -12,7 +12,8 @@ from eos_assets.cli.options import json_option, mode_option, pipeline_options
 from eos_assets.cli.target import reach
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.proof.invariants import Finding
-from eos_assets.proof.verify import Verification, verify_pipeline
+from eos_assets.proof.verification import Verification
+from eos_assets.proof.verify import verify_pipeline
 
 ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 

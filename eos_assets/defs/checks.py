@@ -13,7 +13,8 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.proof.fact import Fact
 from eos_assets.proof.invariants import Finding
 from eos_assets.proof.state_proof import NAME as STATE_NAME
-from eos_assets.proof.verify import Verification, verify_pipeline
+from eos_assets.proof.verification import Verification
+from eos_assets.proof.verify import verify_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource

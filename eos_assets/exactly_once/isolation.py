@@ -1,17 +1,84 @@
 """Finds the one record that makes a transform raise, by halving the range, and makes a dead letter of it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eos_assets.errors import EosError
 from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.outcome import Outcome
+from eos_assets.exactly_once.plan import PartitionPlan
+from eos_assets.exactly_once.shape import travelling
+from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal
+from eos_assets.exactly_once.tasks import writing_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from eos_assets.exactly_once.run import Run
 
 #: A broker that is away for a moment is no fault of a record: such a part is tried again.
 TRIES = 3
+
+
+@dataclass
+class Isolation:
+    """The records that one run sets aside."""
+
+    run: "Run"
+    #: How many so far.
+    isolated: int = 0
+
+    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reason: str) -> int:
+        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
+        else fails meanwhile is a failed attempt like any other."""
+        if self.run.pipeline.on_error == "stop":
+            raise EosError(
+                f"The transform of {self.run.pipeline.name} raises: {reason}",
+                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
+                "aside. What was committed before stays; nothing of the failed slices is visible.",
+            )
+        before = self.isolated
+        try:
+            for planned in ranges:
+                self.isolate_first(plans, planned)
+        except EosError:
+            raise
+        except Exception as failure:
+            self.run.note(failure)
+        return self.isolated - before
+
+    def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
+        poison = self.first_poison(plans, planned)
+        if poison is None:
+            return
+        offset, reason = poison
+        pipeline = self.run.pipeline
+        if self.isolated >= pipeline.max_isolated:
+            raise EosError(
+                f"{pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, and "
+                f"{pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
+                "Mend the transform, or let it return an `error` for such records.",
+            )
+        self.run.report.outcomes += self.set_aside(plans, planned, offset, reason)
+        self.isolated += 1
+
+    def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
+        if self.run.pipeline.stateful:
+            return first_poison(lambda part: self.run.folded(plans, part).rows(), planned, from_start=True)
+        return first_poison(self.run.transformed, planned)
+
+    def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
+        """Everything before the record as usual, then the record itself as a dead letter, in order."""
+        run, outcomes = self.run, []
+        if offset > planned.start:
+            outcomes += run.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+            plans = run.plan()
+        alone = OffsetRange(planned.partition, offset, offset + 1)
+        rows = dead_letter(records(run.spark, run.connection, run.pipeline.source.name, [alone]), reason)
+        job = replace(run.job(plans, [alone]), isolated=True)
+        return outcomes + run.collect(travelling(rows), writing_task(job))
 
 
 def first_poison(

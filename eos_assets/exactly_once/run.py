@@ -3,14 +3,15 @@
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once import isolation, ledger
+from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches, known_to_be_large
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.folding import Folded, Folding, misplaced
+from eos_assets.exactly_once.isolation import Isolation
 from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
@@ -80,8 +81,7 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
-        #: How many records that make the transform raise were set aside.
-        self.isolated = 0
+        self.isolation = Isolation(self)
         snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
         self.state = State(pipeline, spark, connection, snapshot)
 
@@ -112,7 +112,7 @@ class Run:
                     raise turned_away from failure
                 self.refuse_misplaced(failure)
                 self.note(failure)
-                if not may_heal(failure) and self.isolate(plans, ranges, brief(failure)):
+                if not may_heal(failure) and self.isolation.isolate(plans, ranges, brief(failure)):
                     fruitless = 0  # max_isolated ends it
                 plans = self.plan()
                 continue
@@ -275,56 +275,6 @@ class Run:
     @staticmethod
     def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
         return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
-
-    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reason: str) -> int:
-        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
-        else fails meanwhile is a failed attempt like any other."""
-        if self.pipeline.on_error == "stop":
-            raise EosError(
-                f"The transform of {self.pipeline.name} raises: {reason}",
-                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
-                "aside. What was committed before stays; nothing of the failed slices is visible.",
-            )
-        before = self.isolated
-        try:
-            for planned in ranges:
-                self.isolate_first(plans, planned)
-        except EosError:
-            raise
-        except Exception as failure:
-            self.note(failure)
-        return self.isolated - before
-
-    def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
-        poison = self.first_poison(plans, planned)
-        if poison is None:
-            return
-        offset, reason = poison
-        if self.isolated >= self.pipeline.max_isolated:
-            raise EosError(
-                f"{self.pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, "
-                f"and {self.pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
-                "Mend the transform, or let it return an `error` for such records.",
-            )
-        self.report.outcomes += self.set_aside(plans, planned, offset, reason)
-        self.isolated += 1
-
-    def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
-        if self.pipeline.stateful:
-            return isolation.first_poison(lambda part: self.folded(plans, part).rows(), planned, from_start=True)
-        return isolation.first_poison(self.transformed, planned)
-
-    def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
-        """Everything before the record as usual, then the record itself as a dead letter, in order."""
-        outcomes = []
-        if offset > planned.start:
-            outcomes += self.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
-            plans = self.plan()
-        alone = OffsetRange(planned.partition, offset, offset + 1)
-        source = records(self.spark, self.connection, self.pipeline.source.name, [alone])
-        rows = isolation.dead_letter(source, reason)
-        job = replace(self.job(plans, [alone]), isolated=True)
-        return outcomes + self.collect(travelling(rows), writing_task(job))
 
     def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
         """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""

@@ -4,11 +4,10 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import KafkaError, KafkaException
 
+from eos_assets.exactly_once.delivery import Delivery
 from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.numbering import Numbering
@@ -16,15 +15,9 @@ from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.target import Target
-from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
-from eos_assets.kafka.denied import Denied, denial
-from eos_assets.kafka.producer import Producer, Refused, messages_of
+from eos_assets.exactly_once.verdicts import Fatal
+from eos_assets.kafka.producer import Producer, messages_of
 
-#: Records handed to the producer at a time.
-CHUNK_ROWS = 10_000
-CHUNK_BYTES = 4 << 20
-#: Records produced one by one between two looks at the delivery reports.
-POLL_ROWS = 500
 #: More of a reason would not fit beside a large record.
 REASON_CHARACTERS = 4_000
 
@@ -38,11 +31,11 @@ class Slice:
         self.partition = partition
         self.start = start
         self.producer = producer
+        self.delivery = Delivery(job, partition, producer)
         self.routes = Routes(job, partition)
         self.began_ms = int(time.time() * 1000)
         self.numbering = Numbering(partition)
         self.records_out = 0
-        self.bytes_out = 0
         self.dead = 0
         self.dropped: int | None = 0
         self.targets: dict[tuple[str, int], Target] = {}
@@ -56,6 +49,10 @@ class Slice:
     @property
     def records_in(self) -> int:
         return self.numbering.origins
+
+    @property
+    def bytes_out(self) -> int:
+        return self.delivery.bytes_out
 
     @property
     def next(self) -> int:
@@ -100,9 +97,9 @@ class Slice:
             target.digest = (target.digest + int(digests[chosen].sum(dtype=np.uint64))) % 2**64
             target.note(offsets[chosen], sequences[chosen])
             if slow:
-                self.produce_one_by_one(target, rows.take(pa.array(chosen)))
+                self.delivery.produce_one_by_one(target, rows.take(pa.array(chosen)))
             else:
-                self.produce(target, messages[chosen], offsets[chosen])
+                self.delivery.produce(target, messages[chosen], offsets[chosen])
         self.records_out += len(offsets)
 
     def write_changes(self, rows: pa.RecordBatch) -> None:
@@ -116,70 +113,10 @@ class Slice:
             target = self.changes.setdefault((topic, self.partition), Target(topic, self.partition))
             target.digest = (target.digest + int(digests[chosen].sum(dtype=np.uint64))) % 2**64
             target.count += len(chosen)
-            self.produce(target, messages[chosen], np.full(len(chosen), -1, np.int64))
+            self.delivery.produce(target, messages[chosen], np.full(len(chosen), -1, np.int64))
 
     def target(self, topic: str, partition: int) -> Target:
         return self.targets.setdefault((topic, partition), Target(topic, partition))
-
-    def produce(self, target: Target, messages: npt.NDArray[np.void], origins: Integers) -> None:
-        sizes = messages["len"] + messages["key_len"]
-        self.bytes_out += int(sizes.sum())
-        chunk = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(1, int(sizes.max()))))
-        for low in range(0, len(messages), chunk):
-            part = messages[low : low + chunk]
-            self.make_room(len(part), int(sizes[low : low + chunk].sum()))
-            try:
-                self.producer.produce_batch(target.topic, target.partition, part)
-            except Refused as refused:
-                raise self.refusal(refused.args[0], target, int(origins[low + refused.index])) from refused
-        self.producer.poll()
-
-    def make_room(self, rows: int, size: int) -> None:
-        deadline = time.monotonic() + self.job.transaction_timeout_ms / 1000
-        while not self.producer.has_room(rows, size):
-            if time.monotonic() > deadline:
-                raise Fatal("the brokers take no records")
-            self.producer.poll(0.01)
-
-    def produce_one_by_one(self, target: Target, rows: pa.RecordBatch) -> None:
-        """Records with headers or a timestamp of their own: an array of records has no place for those."""
-        for number, row in enumerate(rows.to_pylist()):
-            headers = [(h["key"], h["value"]) for h in row.get("headers") or []]
-            self.produce_one(target, row["o_offset"], row["key"], row["value"], headers, row.get("timestamp"))
-            if number % POLL_ROWS == 0:
-                self.producer.poll()
-
-    def produce_one(
-        self,
-        target: Target,
-        origin: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes | None]],
-        timestamp: int | None = None,
-    ) -> None:
-        size = len(key or b"") + len(value or b"")
-        self.bytes_out += size
-        self.make_room(1, size)
-        try:
-            self.producer.produce(target.topic, target.partition, key, value, headers, timestamp)
-        except KafkaException as failure:
-            raise self.refusal(failure.args[0], target, origin) from failure
-
-    def refusal(self, error: KafkaError, target: Target, origin: int) -> Exception:
-        what = f"the output of {self.job.names.source}/{self.partition} offset {origin}" if origin >= 0 else "a state"
-        if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
-            return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
-        return self.meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
-
-    def meaning(self, error: KafkaError, what: str) -> Exception:
-        """Records tell first that something broke their transaction; what it was stands behind them."""
-        cause = self.producer.fatal_error() or self.producer.transaction_error() or error
-        if cause.code() in FENCED:
-            return Fenced(f"{what}: {cause.str()}")
-        if kind := denial(cause):
-            return Denied(f"{what}: {cause.name()}: {cause.str()}", kind)
-        return Fatal(f"{what}: {error.str()}")
 
     def write_dead_letters(self, rows: pa.RecordBatch, sequences: Integers, reader: SourceReader) -> None:
         """The original records, byte for byte, read again from the source, with the reason in a header."""
@@ -193,14 +130,14 @@ class Slice:
             if original.offset() != offset:
                 original = next(originals)
             headers = [*(original.headers() or []), *dead_letter_headers(self.job, self.partition, offset, reason)]
-            self.produce_one(target, offset, original.key(), original.value(), headers)
+            self.delivery.produce_one(target, offset, original.key(), original.value(), headers)
         target.note(np.array(offsets, np.int64), sequences)
         self.dead += len(offsets)
 
     def close(self, next_offset: int, task_attempt: int, *, genesis: bool) -> LedgerEntry:
         """Waits until every record has its offset, then writes the provenance map and the ledger entry behind them.
-        Those are on their way when this returns; `flush` waits for them."""
-        self.flush()
+        Those are on their way when this returns; `flush` of the delivery waits for them."""
+        self.delivery.flush()
         self.check_deliveries()
         names = self.job.names
         if genesis:
@@ -222,17 +159,6 @@ class Slice:
 
     def write_own(self, topic: str, key: bytes, value: bytes) -> None:
         self.producer.produce(topic, self.partition, key, value)
-
-    def flush(self) -> None:
-        """Waits for every delivery report; what is not acknowledged in time ends the attempt."""
-        patience = self.job.transaction_timeout_ms / 1000
-        if missing := self.producer.flush(patience):
-            raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
-        for (topic, partition), error in self.producer.failed.items():
-            what = f"a record was not delivered to {topic}/{partition}"
-            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise Hopeless(f"{what}: {error.str()}")
-            raise self.meaning(error, what)
 
     def check_deliveries(self) -> None:
         for place, target in (*self.targets.items(), *self.changes.items()):

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.outcome import record_batch
+from eos_assets.exactly_once.pieces import by_partition
 from eos_assets.exactly_once.writer import PartitionWriter
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -42,13 +42,3 @@ def task_attempt() -> int:
 
     context = TaskContext.get()
     return context.attemptNumber() if context else 0
-
-
-def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Pieces of one source partition each, in order."""
-    for batch in batches:
-        partitions = batch["o_partition"].to_numpy()
-        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-        for low, high in itertools.pairwise(cuts):
-            if high > low:
-                yield int(partitions[low]), batch.slice(low, high - low)

@@ -94,7 +94,7 @@ class Transaction:
             step(
                 lambda: self.producer.send_offset(*offset, self.patience), "send_offsets_to_transaction", self.patience
             )
-            written.flush()
+            written.delivery.flush()
             self.reach("before_commit")
             at = (partition, written.start, self.job.run_attempt, self.task_attempt)
             self.job.failures.fail_transaction(*at)

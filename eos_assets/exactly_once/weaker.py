@@ -56,7 +56,7 @@ class Untransacted:
 
     def commit(self, written: Slice, next_offset: int) -> LedgerEntry:
         entry = written.close(next_offset, self.task_attempt, genesis=False)
-        written.flush()
+        written.delivery.flush()
         if self.job.mode is Mode.AT_LEAST_ONCE:
             self.reach("after_offsets")
             self.reach("before_commit")

@@ -1,8 +1,7 @@
 """One source partition in one task: rows in, committed transactions out, and an outcome that says what became of it."""
 
-import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.outcome import Outcome
+from eos_assets.exactly_once.pieces import cut
 from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
@@ -295,11 +295,3 @@ def missing_rows(job: Job, partition: int, count: int | None, offset: int) -> st
         f"offset {offset}, without an output, an error or skip = true. Return a row with skip = true for what is left "
         "out on purpose, or declare drops=True; nothing of this slice was committed"
     )
-
-
-def cut(pieces: Iterable[pa.RecordBatch], origins: int) -> Iterator[pa.RecordBatch]:
-    """Pieces of at most so many origins each: between two of them a slice may end."""
-    for piece in pieces:
-        begins = np.flatnonzero(np.diff(piece["o_offset"].to_numpy())) + 1
-        for low, high in itertools.pairwise([0, *begins[origins - 1 :: origins].tolist(), piece.num_rows]):
-            yield piece.slice(low, high - low)

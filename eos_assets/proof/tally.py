@@ -1,13 +1,17 @@
 """What all judges told in, one sum with its first examples for each kind out."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eos_assets.proof.invariants import SHOWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 TALLY = pa.schema([("kind", pa.string()), ("n", pa.int64()), ("examples", pa.list_(pa.string()))])
 TALLY_SCHEMA = "kind string, n long, examples array<string>"
@@ -19,6 +23,40 @@ class Tally:
 
     n: int = 0
     examples: list[str] = field(default_factory=list)
+
+
+def tallies(told: "DataFrame", *, by_origin: bool) -> dict[str, Tally]:
+    """What all judges told in, one tally for each kind out. What cancels out is equal: by place first, then by content;
+    what remains only there lies in a wrong place.
+
+    Args:
+        told: rows of `TOLD_SCHEMA`.
+        by_origin: maps are atomic with the output: the origin that they claim must be the one that gives the content.
+    """
+    from pyspark.sql import functions as f
+
+    same = ["kind", "text", "digest", *(["source_partition", "source_offset"] if by_origin else [])]
+    by_place = (
+        told.groupBy(*same, "sink_partition")
+        .agg(
+            f.sum("n").alias("n"),
+            f.min("sink_offset").alias("sink_offset"),
+            f.min(f.struct("source_partition", "source_offset")).alias("source"),
+        )
+        .where("kind != 'content' or n != 0")
+    )
+    by_content = by_place.groupBy(*same).agg(
+        f.sum(f.greatest("n", f.lit(0))).alias("lost"),
+        f.sum(f.greatest(-f.col("n"), f.lit(0))).alias("more"),
+        f.min(f.when(f.col("n") < 0, f.struct("sink_partition", "sink_offset"))).alias("sink"),
+        f.min(f.when(f.col("n") > 0, f.col("source"))).alias("source"),
+    )
+    rows = by_content.select("kind", "text", "lost", "more", "sink", "source").mapInArrow(tally, TALLY_SCHEMA)
+    found: dict[str, Tally] = defaultdict(Tally)
+    for row in rows.collect():
+        found[row.kind].n += row.n
+        found[row.kind].examples += row.examples
+    return found
 
 
 def tally(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

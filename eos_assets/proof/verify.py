@@ -2,9 +2,8 @@
 
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,8 +32,9 @@ from eos_assets.proof.sink_judge import SinkJudge
 from eos_assets.proof.source_judge import SourceJudge
 from eos_assets.proof.state_proof import StateProof
 from eos_assets.proof.tables import Tables, unioned
-from eos_assets.proof.tally import TALLY_SCHEMA, Tally, tally
+from eos_assets.proof.tally import Tally, tallies
 from eos_assets.proof.told import TOLD_SCHEMA
+from eos_assets.proof.verification import Verification
 from eos_assets.proof.window import Looker
 
 if TYPE_CHECKING:
@@ -45,25 +45,6 @@ FOR_EVER = 1 << 62
 SWEEP_SECONDS = 10.0
 POLL_SECONDS = 0.5
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-@dataclass
-class Verification:
-    """What was found: one finding per invariant, and the figures behind them."""
-
-    pipeline: str
-    mode: Mode
-    findings: list[Finding] = field(default_factory=list)
-    versions: list[str] = field(default_factory=list)
-    figures: dict[str, int] = field(default_factory=dict)
-    #: True if it began where the last proof ended, False if it looked at everything.
-    incremental: bool = False
-    #: One row per source partition: what was looked at.
-    partitions: list[dict[str, int | None]] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        return all(finding.holds or finding.severity == "warning" for finding in self.findings)
 
 
 def verify_pipeline(
@@ -191,8 +172,6 @@ class Verifier:
 
     def count(self) -> dict[str, Tally]:
         """All that is counted, in one Spark job: each topic is read, sorted and judged, and the transform run again."""
-        from pyspark.sql import functions as f
-
         case = self.case()
         frames = [
             self.tables.along_the_sinks(self.isolation).mapInArrow(sink_task(case), TOLD_SCHEMA),
@@ -204,35 +183,8 @@ class Verifier:
             frames.append(self.tables.repeated_keys())
         if self.proof and self.tables.retained and self.pipeline.on_error == "stop":
             frames.append(self.tables.misplaced())
-        # What cancels out is equal. By place first, then by content: what remains only there lies in a wrong place.
-        # Where maps are atomic with the output, the origin that they claim must be the one that gives the content.
-        same = ["kind", "text", "digest"]
-        if self.mode is Mode.EXACTLY_ONCE:
-            same += ["source_partition", "source_offset"]
-        by_place = (
-            unioned(frames)
-            .groupBy(*same, "sink_partition")
-            .agg(
-                f.sum("n").alias("n"),
-                f.min("sink_offset").alias("sink_offset"),
-                f.min(f.struct("source_partition", "source_offset")).alias("source"),
-            )
-            .where("kind != 'content' or n != 0")
-        )
-        by_content = by_place.groupBy(*same).agg(
-            f.sum(f.greatest("n", f.lit(0))).alias("lost"),
-            f.sum(f.greatest(-f.col("n"), f.lit(0))).alias("more"),
-            f.min(f.when(f.col("n") < 0, f.struct("sink_partition", "sink_offset"))).alias("sink"),
-            f.min(f.when(f.col("n") > 0, f.col("source"))).alias("source"),
-        )
-        tallies: dict[str, Tally] = defaultdict(Tally)
-        told = by_content.select("kind", "text", "lost", "more", "sink", "source")
         with batches(self.spark, swift=False):
-            rows = told.mapInArrow(tally, TALLY_SCHEMA).collect()
-        for row in rows:
-            tallies[row.kind].n += row.n
-            tallies[row.kind].examples += row.examples
-        return tallies
+            return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
 
     def about_the_records(self) -> Iterator[Finding]:
         outputs, sources = self.tallies["outputs_with_origin"].n, self.tallies["source_records"].n

@@ -27,13 +27,15 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     tables.update()
     assert sorted(map(str, tables.read("audit_deliveries").collect())) == before, "nothing new adds nothing"
     lab.fill(60)
-    lab.produce([b"no number"])
+    once_dead = [("eos.error", b"another reason"), ("eos.pipeline", b"another"), ("eos.origin", b"elsewhere/0/0")]
+    lab.produce([b"no number"], headers=once_dead)
     lab.run()
     states = {state.name: state.rows for state in tables.update()}
     assert states["audit_deliveries"] == 361
     assert states["audit_dead_letters"] == 1
     (letter,) = tables.read("audit_dead_letters").collect()
     assert (bytes(letter.value), letter.reason) == (b"no number", "no integer")
+    assert letter.origin.startswith(f"{lab.source}/0/")
     assert audit_matches_ledger(tables).holds
     everything = sorted(map(str, tables.read("audit_deliveries").collect()))
     tables.update(rebuild=True)

@@ -18,7 +18,8 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.proof.invariants import Finding
-from eos_assets.proof.verify import Verification, verify_pipeline
+from eos_assets.proof.verification import Verification
+from eos_assets.proof.verify import verify_pipeline
 from eos_assets_tests.exactly_once.watcher import Seen, Watcher
 
 

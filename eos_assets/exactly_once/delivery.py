@@ -1,0 +1,102 @@
+"""Records in, handed to the producer as it has room for them; what it does not take gets its meaning."""
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from eos_assets.exactly_once.job import Job
+from eos_assets.exactly_once.routes import Hopeless, Integers
+from eos_assets.exactly_once.target import Target
+from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
+from eos_assets.kafka.denied import Denied, denial
+from eos_assets.kafka.producer import Producer, Refused
+
+#: Records handed to the producer at a time.
+CHUNK_ROWS = 10_000
+CHUNK_BYTES = 4 << 20
+#: Records produced one by one between two looks at the delivery reports.
+POLL_ROWS = 500
+
+
+class Delivery:
+    """The way of one slice's records to the brokers."""
+
+    def __init__(self, job: Job, partition: int, producer: Producer) -> None:
+        self.job = job
+        self.partition = partition
+        self.producer = producer
+        self.bytes_out = 0
+
+    def produce(self, target: Target, messages: npt.NDArray[np.void], origins: Integers) -> None:
+        sizes = messages["len"] + messages["key_len"]
+        self.bytes_out += int(sizes.sum())
+        chunk = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(1, int(sizes.max()))))
+        for low in range(0, len(messages), chunk):
+            part = messages[low : low + chunk]
+            self._make_room(len(part), int(sizes[low : low + chunk].sum()))
+            try:
+                self.producer.produce_batch(target.topic, target.partition, part)
+            except Refused as refused:
+                raise self._refusal(refused.args[0], target, int(origins[low + refused.index])) from refused
+        self.producer.poll()
+
+    def _make_room(self, rows: int, size: int) -> None:
+        deadline = time.monotonic() + self.job.transaction_timeout_ms / 1000
+        while not self.producer.has_room(rows, size):
+            if time.monotonic() > deadline:
+                raise Fatal("the brokers take no records")
+            self.producer.poll(0.01)
+
+    def produce_one_by_one(self, target: Target, rows: pa.RecordBatch) -> None:
+        """Records with headers or a timestamp of their own: an array of records has no place for those."""
+        for number, row in enumerate(rows.to_pylist()):
+            headers = [(h["key"], h["value"]) for h in row.get("headers") or []]
+            self.produce_one(target, row["o_offset"], row["key"], row["value"], headers, row.get("timestamp"))
+            if number % POLL_ROWS == 0:
+                self.producer.poll()
+
+    def produce_one(
+        self,
+        target: Target,
+        origin: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        timestamp: int | None = None,
+    ) -> None:
+        size = len(key or b"") + len(value or b"")
+        self.bytes_out += size
+        self._make_room(1, size)
+        try:
+            self.producer.produce(target.topic, target.partition, key, value, headers, timestamp)
+        except KafkaException as failure:
+            raise self._refusal(failure.args[0], target, origin) from failure
+
+    def _refusal(self, error: KafkaError, target: Target, origin: int) -> Exception:
+        what = f"the output of {self.job.names.source}/{self.partition} offset {origin}" if origin >= 0 else "a state"
+        if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
+            return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
+        return self._meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
+
+    def _meaning(self, error: KafkaError, what: str) -> Exception:
+        """Records tell first that something broke their transaction; what it was stands behind them."""
+        cause = self.producer.fatal_error() or self.producer.transaction_error() or error
+        if cause.code() in FENCED:
+            return Fenced(f"{what}: {cause.str()}")
+        if kind := denial(cause):
+            return Denied(f"{what}: {cause.name()}: {cause.str()}", kind)
+        return Fatal(f"{what}: {error.str()}")
+
+    def flush(self) -> None:
+        """Waits for every delivery report; what is not acknowledged in time ends the attempt."""
+        patience = self.job.transaction_timeout_ms / 1000
+        if missing := self.producer.flush(patience):
+            raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
+        for (topic, partition), error in self.producer.failed.items():
+            what = f"a record was not delivered to {topic}/{partition}"
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise Hopeless(f"{what}: {error.str()}")
+            raise self._meaning(error, what)
