@@ -1,17 +1,12 @@
-"""Spark's daemon of Python workers, quick to begin a task; docs/decisions/0010 has the figures.
-
-Three things cost more than a short task itself, and each is taken away here: archives whose tables of contents are read
-again before every task, answers that wait for a timer of the network, and modules that every new worker imports anew.
-"""
+"""Spark's daemon of Python workers, quick to begin a task: without archives on the path, without waiting for a timer of
+the network, and with the modules that tasks need imported before the fork. docs/decisions/0010 has the figures."""
 
 import gc
 import importlib
-import importlib.machinery
-import re
 import socket
-import sys
 
-ARCHIVE = re.compile(r".*(pyspark\.zip|py4j-[^/]*\.zip|\.jar)$")
+from eos_assets.worker_path import leave_archives
+
 #: What nearly every task of ours needs: imported once, before workers are forked. No client is made by that.
 PRELOADED = (
     "pandas",
@@ -20,12 +15,6 @@ PRELOADED = (
     "eos_assets.proof.sink_judge",
     "eos_assets.proof.source_judge",
 )
-
-
-def without_archives(path: list[str]) -> list[str]:
-    """The path without Spark's own archives, if PySpark is found on the rest of it."""
-    rest = [entry for entry in path if not ARCHIVE.match(entry)]
-    return rest if importlib.machinery.PathFinder.find_spec("pyspark", rest) else path
 
 
 def acknowledge_at_once(sock: socket.socket) -> None:
@@ -54,6 +43,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:] = without_archives(sys.path)
-    sys.path_importer_cache.clear()
+    leave_archives()
     serve()

@@ -9,6 +9,7 @@ from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.outcome import record_batch
 from eos_assets.exactly_once.pieces import by_partition
 from eos_assets.exactly_once.writer import PartitionWriter
+from eos_assets.worker_path import leave_archives
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -17,7 +18,7 @@ def writing_task(job: Job) -> Task:
     """The function that runs in the Spark tasks: rows in, one outcome per source partition out."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt = task_attempt()
+        attempt = begun()
         for partition, pieces in itertools.groupby(by_partition(batches), key=lambda piece: piece[0]):
             writer = PartitionWriter(job, job.ranges[partition], attempt)
             yield record_batch(writer.run(piece for _, piece in pieces))
@@ -29,7 +30,7 @@ def closing_task(job: Job) -> Task:
     """Commits ranges in which there is nothing to write, through the same steps."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt = task_attempt()
+        attempt = begun()
         for batch in batches:
             for partition in batch["partition"].to_pylist():
                 yield record_batch(PartitionWriter(job, job.ranges[partition], attempt).run([]))
@@ -37,8 +38,10 @@ def closing_task(job: Job) -> Task:
     return task
 
 
-def task_attempt() -> int:
+def begun() -> int:
+    """Which attempt at this task it is."""
     from pyspark import TaskContext
 
+    leave_archives()
     context = TaskContext.get()
     return context.attemptNumber() if context else 0

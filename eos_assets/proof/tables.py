@@ -20,6 +20,7 @@ from eos_assets.proof.case import KEPT, NAMED, RECORD
 from eos_assets.proof.state_proof import StateProof
 from eos_assets.proof.told import TOLD, TOLD_SCHEMA
 from eos_assets.proof.window import Window
+from eos_assets.worker_path import leave_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -248,6 +249,7 @@ def unfold(topics: list[str]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     numbers = {topic: number for number, topic in enumerate(topics)}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        leave_archives()
         for batch in batches:
             for value in batch["value"].to_pylist():
                 found = provenance.load(value)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eos_assets.proof.invariants import SHOWN
+from eos_assets.worker_path import leave_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +62,7 @@ def tallies(told: "DataFrame", *, by_origin: bool) -> dict[str, Tally]:
 
 def tally(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What judges told in; sums and the first examples of each kind out. So violations without end take no memory."""
+    leave_archives()
     for batch in batches:
         for kind in pc.unique(batch["kind"]).to_pylist():
             rows = batch.filter(pc.equal(batch["kind"], kind))

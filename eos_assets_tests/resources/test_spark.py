@@ -18,7 +18,7 @@ from eos_assets.resources.spark import spark_address
 from eos_assets.settings import Settings
 from eos_assets.shipping import ship
 from eos_assets.spark_config import cluster_config
-from eos_assets.worker_daemon import ARCHIVE
+from eos_assets.worker_path import ARCHIVE
 
 
 @pytest.mark.parametrize(
