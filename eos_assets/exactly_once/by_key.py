@@ -1,5 +1,6 @@
 """A plain function of one record at a time in, a fold over all keys out: each key's records in order, in one pass."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ def fold_by_key(records: "DataFrame", state: "DataFrame", step: Step, output: st
     """Outputs and changed state of a stateful function that must look at one record after the other.
 
     Only the state of keys that have records is touched, and rows stream by: neither a hot key nor many keys take
-    memory. A step must not change the state it is given, but return another one.
+    memory.
 
     Args:
         records: as the function got them, with whatever columns it added; a step gets those, without `origin`.
@@ -76,7 +77,8 @@ def stepping(step: Step, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch
             for this, home, record, found in zip(keys, partitions, rows_of(batch["record"]), before, strict=True):
                 if partition is None or this != key:
                     changes += changed(key, partition, loaded, state)
-                    key, partition, loaded, state = this, home, found, found
+                    key, partition, state = this, home, found
+                    loaded = copy.deepcopy(found)  # a step may change the very state that it is given
                 result, state = step(state, record)
                 results.append(result)
             rows, none = batch.num_rows, pa.nulls

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.business_key import business_key
 from eos_assets.exactly_once.by_key import ByKey
 from eos_assets.exactly_once.changelog import SEEN, STATE, column_types, encoded, stores
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -196,8 +197,7 @@ class Folding:
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        business_key = f.expr(self.pipeline.unique_by).cast("binary").alias("business_key")
-        rows = records.select(*RECORD, business_key)
+        rows = records.select(*RECORD, business_key(self.pipeline))
         alone = f.when(f.col("business_key").isNull(), f.col("origin.offset"))  # a record without one repeats nothing
         before = Window.partitionBy("origin.partition", "business_key", alone).orderBy("origin.offset")
         rows = rows.withColumn("last", f.lag("origin.offset").over(before))

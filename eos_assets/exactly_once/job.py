@@ -9,6 +9,8 @@ from eos_assets.exactly_once.names import Names
 
 #: What librdkafka puts into one batch, unless told otherwise.
 BATCH_BYTES = 1_000_000
+#: More of a dead letter's reason would not fit beside a large record.
+REASON_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Job:
     marks: dict[int, dict[str, int]] = field(default_factory=dict)
     #: How many partitions the source has, where that may not change.
     source_partitions: int | None = None
+    #: The columns of a stateful pipeline's state, and their types.
+    state_columns: dict[str, str] | None = None
 
     @property
     def stateful(self) -> bool:

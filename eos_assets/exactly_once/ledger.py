@@ -18,6 +18,8 @@ class Genesis:
     generation: int = 1
     #: How many partitions the source had, where that may not change: a key must stay with its state.
     partitions: int | None = None
+    #: The columns of the state and their types, which may not change either: the changelog would be misread.
+    state: dict[str, str] | None = None
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": "genesis", **asdict(self)})

@@ -39,11 +39,13 @@ REFUSED = {"CollectLimit", "GlobalLimit", "LocalLimit", "TakeOrderedAndProject",
 
 
 def nodes_above_source(explained: str) -> list[list[str]]:
-    """For each scan of the source, the nodes from the root of the physical plan down to it."""
+    """For each scan of the source, the nodes from the root of the physical plan down to it. The tree of nodes ends with
+    the first empty line; what follows tells of each node what the user wrote, which may look like anything."""
     paths, stack = [], []  # type: ignore[var-annotated]
-    for line in explained.splitlines():
-        match = re.match(r"^([\s:]*(?:[+:]- )?)(?:\*\(\d+\) )?(Scan \w+|\w+)", line)
-        if match is None or line.startswith("=="):
+    tree = explained.strip().split("\n\n")[0]
+    for line in tree.splitlines():
+        match = re.match(r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+)", line)
+        if match is None:
             continue
         depth, name = len(match.group(1)), match.group(2)
         while stack and stack[-1][0] >= depth:
@@ -58,7 +60,7 @@ def physical_plan(df: "DataFrame") -> str:
     """The explain text: the one view of the plan that classic and Connect sessions share."""
     text = io.StringIO()
     with EXPLAINING, contextlib.redirect_stdout(text):
-        df.explain()
+        df.explain(mode="formatted")
     return text.getvalue()
 
 

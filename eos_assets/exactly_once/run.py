@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches, known_to_be_large
+from eos_assets.exactly_once.business_key import check_business_key
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.folding import Folded, Folding, misplaced
 from eos_assets.exactly_once.isolation import Isolation
@@ -31,7 +32,7 @@ from eos_assets.exactly_once.report import DONE, RunReport
 from eos_assets.exactly_once.shape import TOO_LARGE, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
-from eos_assets.exactly_once.spark_errors import brief, may_heal
+from eos_assets.exactly_once.spark_errors import brief, may_heal, quotes_records
 from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.tasks import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
@@ -107,12 +108,11 @@ class Run:
             except EosError:
                 raise
             except Exception as failure:
-                turned_away = denied_in_spark(str(failure), self.connection.security.principal)
-                if turned_away:
-                    raise turned_away from failure
+                self.refuse_denied(failure)
                 self.refuse_misplaced(failure)
                 self.note(failure)
-                if not may_heal(failure) and self.isolation.isolate(plans, ranges, brief(failure)):
+                heals = may_heal(failure) or self.state.left_snapshot(failure)
+                if not heals and self.isolation.isolate(plans, ranges, brief(failure)):
                     fruitless = 0  # max_isolated ends it
                 plans = self.plan()
                 continue
@@ -136,6 +136,11 @@ class Run:
     def job_end(self, plan: PartitionPlan, goal: int) -> int:
         """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
         return min(goal, plan.position + self.pipeline.slice_records) if self.pipeline.stateful else goal
+
+    def refuse_denied(self, failure: Exception) -> None:
+        turned_away = denied_in_spark(str(failure), self.connection.security.principal)
+        if turned_away and not quotes_records(str(failure)):
+            raise turned_away from failure
 
     def refuse_misplaced(self, failure: Exception) -> None:
         if told := misplaced(failure):
@@ -175,6 +180,7 @@ class Run:
                 "Speculation is switched on in this Spark: two copies of a task would fence each other.",
                 "Set spark.speculation to false.",
             )
+        check_business_key(self.pipeline, self.spark)
         check_state(self.pipeline, self.connection, self.options.mode)
         self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
         self.source_partitions = len(self.connection.partitions(self.pipeline.source.name))
@@ -183,6 +189,8 @@ class Run:
         check_group(self.pipeline, self.connection, self.options.mode)
         plans = self.plan()
         self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans)
+        if self.pipeline.stateful:
+            self.state.check_columns(plan.genesis for plan in plans)
         return plans
 
     def plan(self) -> list[PartitionPlan]:
@@ -216,6 +224,7 @@ class Run:
             changelogs=self.pipeline.changelogs(self.options.mode),
             marks=self.state.marks({p.partition: p.tail for p in plans}),
             source_partitions=self.source_partitions if self.pipeline.stateful else None,
+            state_columns=self.state.columns if self.pipeline.stateful else None,
         )
 
     def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.job import REASON_CHARACTERS
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.spark_errors import brief
 
@@ -94,9 +95,11 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
         guarded("value", swift=swift),
         digest(with_headers="headers" in present).alias("digest"),
     ]
-    for name in ("headers", "topic", "partition", "error", "skip", "content_digest"):
+    for name in ("headers", "topic", "partition", "skip", "content_digest"):
         if name in present:
             columns.append(f.col(name).cast(COLUMNS[name][1]).alias(name))
+    if "error" in present:  # as bytes: a reason may quote a record that is no UTF-8, or a very long one
+        columns.append(f.substring(f.col("error").cast("binary"), 1, 4 * REASON_CHARACTERS).alias("error"))
     if "sequence" in present:
         columns.append(numbered(present).alias("sequence"))
     columns += [f.col(name) for name in ("repeat", "store") if name in present]  # the engine's own

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eos_assets.exactly_once.delivery import Delivery
-from eos_assets.exactly_once.job import Job
+from eos_assets.exactly_once.job import REASON_CHARACTERS, Job
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.numbering import Numbering
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
@@ -17,9 +17,6 @@ from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.target import Target
 from eos_assets.exactly_once.verdicts import Fatal
 from eos_assets.kafka.producer import Producer, messages_of
-
-#: More of a reason would not fit beside a large record.
-REASON_CHARACTERS = 4_000
 
 
 class Slice:
@@ -148,6 +145,7 @@ class Slice:
                 self.job.topic_ids,
                 names.generation,
                 partitions=self.job.source_partitions,
+                state=self.job.state_columns,
             )
             self.write_own(names.ledger, b"genesis", first.to_json())
         for provenance in self.provenance():
@@ -234,9 +232,9 @@ class Slice:
         )
 
 
-def dead_letter_headers(job: Job, partition: int, offset: int, reason: str) -> list[tuple[str, bytes | None]]:
+def dead_letter_headers(job: Job, partition: int, offset: int, reason: bytes) -> list[tuple[str, bytes | None]]:
     return [
-        ("eos.error", reason[:REASON_CHARACTERS].encode()),
+        ("eos.error", reason.decode(errors="replace")[:REASON_CHARACTERS].encode()),
         ("eos.pipeline", job.names.pipeline.encode()),
         ("eos.origin", f"{job.names.source}/{partition}/{offset}".encode()),
     ]

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eos_assets.errors import EosError
 from eos_assets.exactly_once.changelog import Store, stores
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.marks import Marks
 from eos_assets.exactly_once.pipeline import TOMBSTONES_MS, Pipeline
 from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
 
@@ -57,6 +59,7 @@ class Snapshot:
         self.connection = connection
         self.path = f"{lake.rstrip('/')}/{pipeline.name}/state"
         self.say = say
+        self.damaged = False
 
     @functools.cached_property
     def generation(self) -> str:
@@ -75,11 +78,19 @@ class Snapshot:
 
     @functools.cached_property
     def parts(self) -> list[Part]:
-        frame = self.read()
-        if frame is None:
-            return []
         columns = ["partition", "store", "position", "changelog_offset", "generation", "taken_ms"]
-        return [Part(**row.asDict()) for row in frame.select(*columns).distinct().collect()]
+        try:
+            frame = self.read()
+            rows = frame.select(*columns).distinct().collect() if frame is not None else []
+        except Exception as failure:
+            self.leave_aside(failure)
+            return []
+        return [Part(**row.asDict()) for row in rows]
+
+    def leave_aside(self, failure: Exception) -> None:
+        """A table that cannot be read is one that is lost: the changelog has it all."""
+        self.damaged = True
+        self.say(f"{self.path} cannot be read, so the changelog is replayed instead: {brief(failure)}")
 
     def fitting(self) -> list[Part]:
         """The parts of this generation that are young enough. The others are said, and not used."""
@@ -125,8 +136,9 @@ class Snapshot:
         state = State(self.pipeline, self.spark, self.connection, self)
         entries = {p.partition: p.tail for p in make_plan(self.pipeline, self.connection)}
         moved = {p: e for p, e in entries.items() if isinstance(e, LedgerEntry) and not self.holds(p, e)}
-        foreign = any(part.generation != self.generation for part in self.parts)
-        if moved or foreign or self.read() is None:
+        foreign = any(part.generation != self.generation for part in self.parts)  # this look tells if it is damaged
+        fresh = foreign or self.damaged or self.read() is None
+        if moved or fresh:
             state.check(dict(moved))
             marks, frames = state.marks(dict(moved)), []
             for store, values in zip(state.stores, state.values_at(dict(moved)), strict=True):
@@ -136,7 +148,7 @@ class Snapshot:
                 named = values.withColumn("store", f.lit(store.number)).join(known, "partition")
                 frames.append(named.select(*self.spark.createDataFrame([], COLUMNS).columns))
             rows = functools.reduce(lambda one, other: one.unionByName(other), frames)
-            self.write(rows, sorted(moved), version, fresh=foreign or self.read() is None)
+            self.write(rows, sorted(moved), version, fresh=fresh)
             del self.parts  # asked again when needed
         frame = self.read()
         return frame.count() if frame is not None else 0
@@ -146,8 +158,19 @@ class Snapshot:
         return bool(here) and all(part.position == entry.next for part in here)
 
     def write(self, rows: "DataFrame", partitions: list[int], version: int, *, fresh: bool) -> None:
-        application = f"{self.pipeline.name}/state/{self.generation}"
         writer = rows.write.format("delta").mode("overwrite").partitionBy("partition")
         if not fresh:
             writer = writer.option("replaceWhere", f"partition in ({', '.join(map(str, partitions))})")
-        writer.option("txnAppId", application).option("txnVersion", str(version)).save(self.path)
+        if not self.damaged:  # there the same version may have been written before, and is written again
+            application = f"{self.pipeline.name}/state/{self.generation}"
+            writer = writer.option("txnAppId", application).option("txnVersion", str(version))
+        try:
+            writer.save(self.path)
+        except Exception as failure:
+            if not self.damaged:
+                raise
+            raise EosError(
+                f"{self.path} is damaged and cannot be written anew: {brief(failure)}",
+                "Remove the folder: the changelog holds all that it held.",
+            ) from failure
+        self.damaged = False

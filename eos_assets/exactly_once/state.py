@@ -1,10 +1,11 @@
 """The state of a stateful pipeline at exactly a position: marks of the ledger in, one DataFrame per store out."""
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.changelog import STATE, Store, decoded, latest, raw, stores
+from eos_assets.exactly_once.changelog import STATE, Store, column_types, decoded, latest, raw, stores
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.marks import Marks, marks_of
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -32,6 +33,22 @@ class State:
         self.snapshot = snapshot
         self.stores = stores(pipeline)
 
+    @functools.cached_property
+    def columns(self) -> dict[str, str]:
+        """The columns of the state and their types, as Spark names them."""
+        return column_types(self.spark, self.stores[STATE])
+
+    def check_columns(self, geneses: Iterable[Genesis | None]) -> None:
+        """The state is declared as it was when the pipeline began: a column of another name would be read as null."""
+        for genesis in geneses:
+            before = genesis.state if genesis else None
+            if before is not None and before != self.columns:
+                raise EosError(
+                    f"{self.pipeline.name} began with the state {told(before)}, and is declared with "
+                    f"{told(self.columns)}: what its changelog holds would be misread.",
+                    f"Declare the former, or begin anew: generation={self.pipeline.generation + 1} with a new sink.",
+                )
+
     def marks(self, tails: Tails) -> dict[int, Marks]:
         """Source partition → changelog → its last offset at the partition's ledger entry."""
         return {p: marks_of(tail, [store.topic for store in self.stores]) for p, tail in tails.items()}
@@ -53,6 +70,14 @@ class State:
         if after and self.snapshot:
             rows = rows.unionByName(self.snapshot.rows(store, list(after)))
         return latest(rows, by_key=store.number == STATE)
+
+    def left_snapshot(self, failure: Exception) -> bool:
+        """Whether a job failed of the snapshot; then it is left aside from now on."""
+        if self.snapshot is None or self.snapshot.path not in str(failure):
+            return False
+        self.snapshot.leave_aside(failure)
+        self.snapshot = None
+        return True
 
     def check(self, tails: Tails) -> None:
         """Refuses a changelog that holds more than the ledger tells of, or less: it would not be the state."""
@@ -90,6 +115,10 @@ class State:
             return reader.ledger_tail(partition) != tail
         finally:
             reader.close()
+
+
+def told(columns: dict[str, str]) -> str:
+    return "`" + ", ".join(f"{name} {kind}" for name, kind in columns.items()) + "`"
 
 
 def overlaid(base: "DataFrame", changes: "DataFrame") -> "DataFrame":

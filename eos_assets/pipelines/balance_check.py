@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
-    """Accepted is what has an output. Its amount is read from the source, the balance behind it from the output; both
-    are tied by the provenance map, so nothing that the function says is believed."""
+    """Accepted is what has an output. Its account and amount are read from the source, the balance behind it from the
+    output; both are tied by the provenance map, so nothing that the function says is believed."""
     from pyspark.sql import Window as SparkWindow
     from pyspark.sql import functions as f
 
@@ -37,12 +37,14 @@ def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "
     source = read_ranges(spark, connection, pipeline.source.name, tables.retained).select(
         f.col("partition").alias("source_partition"),
         f.col("offset").alias("source_offset"),
-        f.get_json_object(f.col("value").cast("string"), "$.amount").try_cast("decimal(38,2)").alias("amount"),
+        f.col("key").cast("string").alias("account"),
+        f.try_variant_get(f.try_parse_json(f.col("value").cast("string")), "$.amount", "decimal(38,2)").alias("amount"),
     )
     outputs = read_ranges(spark, connection, sink, ranges).select(
         f.col("partition").alias("sink_partition"),
         f.col("offset").alias("sink_offset"),
-        f.col("key").cast("string").alias("account"),
+        f.col("key").cast("string").alias("booked_to"),
+        f.get_json_object(f.col("value").cast("string"), "$.account").alias("told_account"),
         f.get_json_object(f.col("value").cast("string"), "$.balance").try_cast("decimal(38,2)").alias("balance"),
     )
     booked = accepted.join(source, ["source_partition", "source_offset"], "left").join(
@@ -50,19 +52,25 @@ def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "
     )
     before = SparkWindow.partitionBy("account").orderBy("source_offset")  # up to and with its own transaction
     balances = booked.withColumn("total", f.sum("amount").over(before).cast("decimal(38,2)"))
-    wrong = ~f.col("total").eqNullSafe(f.col("balance"))
+    right = (
+        f.col("total").eqNullSafe(f.col("balance"))
+        & f.col("amount").isNotNull()
+        & f.col("account").eqNullSafe(f.col("booked_to"))
+        & f.col("account").eqNullSafe(f.col("told_account"))
+    )
     figures = balances.agg(
         f.count_distinct("account").alias("accounts"),
         f.count("*").alias("transactions"),
-        f.count_if(wrong).alias("wrong"),
+        f.count_if(~right).alias("wrong"),
     ).first()
     assert figures is not None
     if not figures.wrong:
         told = f"{figures.accounts:,} accounts, each the sum of its transactions; {figures.transactions:,} in all"
         return Finding(name, True, told)
     examples = tuple(
-        f"account {row.account}: behind offset {row.source_offset} the balance is {row.balance}, the sum {row.total}"
-        for row in balances.where(wrong).orderBy("account", "source_offset").limit(SHOWN).collect()
+        f"account {row.account}: behind offset {row.source_offset} the balance is {row.balance}"
+        f"{'' if row.booked_to == row.account else f' of account {row.booked_to}'}, the sum {row.total}"
+        for row in balances.where(~right).orderBy("account", "source_offset").limit(SHOWN).collect()
     )
     return Finding(name, False, f"{figures.wrong} balances are not the sum of the account's transactions", examples)
 

@@ -3,7 +3,7 @@
 import json
 from decimal import Decimal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from eos_assets.exactly_once.by_key import Row, fold_by_key
@@ -14,32 +14,48 @@ from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")
 #: No account may fall below this.
 LOWEST_BALANCE = Decimal("-1000.00")
-TRANSACTION = "transaction_id string, account string, amount string, currency string, booked_at string, text string"
 
 
 @stateful(
     source=Topic("transactions", partitions=3),
     sink=Topic("balances", partitions=3),
     state="balance decimal(38,2), currency string",
-    unique_by="get_json_object(cast(value as string), '$.transaction_id')",
+    unique_by="nullif(get_json_object(cast(value as string), '$.transaction_id'), '')",
     unique_within=100_000,
     facts=(BALANCES_ARE_SUMS,),
 )
 def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
     """A transaction that breaks a rule becomes a dead letter and changes no balance; a repeated one is skipped."""
-    read = records.withColumn("t", f.from_json(f.col("value").cast("string"), TRANSACTION))
-    exact = f.col("t.amount").rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?\z")
-    amount = f.when(exact, f.col("t.amount")).try_cast("decimal(38,2)")
+    # In brackets: a value with more than one object, or with anything behind it, is no transaction then.
+    in_brackets = f.concat(f.lit("["), f.col("value").cast("string"), f.lit("]"))
+    read = records.withColumn("t", f.try_parse_json(in_brackets))
+    alone = f.try_variant_get("t", "$[1]", "variant").isNull()
+    names = ("transaction_id", "account", "currency")
+    transaction_id, account, currency = (f.try_variant_get("t", f"$[0].{name}", "string") for name in names)
+    # Text, or a number that was not written with an exponent: those go through no floating point.
+    kind, text = (f.schema_of_variant(amount_as("variant")), amount_as("string"))
+    exact = (kind != "DOUBLE") & text.rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?\z")
+    amount = f.when(exact, text).try_cast("decimal(38,2)")
+    named = alone & (f.length(transaction_id) > 0) & (f.length(account) > 0)
     wrong = (
-        f.when(f.col("t.transaction_id").isNull() | f.col("t.account").isNull(), "no transaction with id and account")
-        .when(f.col("t.account") != f.col("key").cast("string"), "the key is not the account")
+        f.when(~f.coalesce(named, f.lit(False)), "no transaction with id and account")
+        .when(account != f.col("key").cast("string"), "the key is not the account")
         .when(amount.isNull(), "the amount is no decimal number with at most two places")
-        .when(~f.coalesce(f.col("t.currency").isin(*CURRENCIES), f.lit(False)), "the currency is not known")
+        .when(~f.coalesce(currency.isin(*CURRENCIES), f.lit(False)), "the currency is not known")
     )
+    fields = (transaction_id, account, currency)
     transactions = read.select(
-        "key", "origin", "t.account", "t.transaction_id", "t.currency", amount.alias("amount"), wrong.alias("wrong")
+        "key",
+        "origin",
+        *(field.alias(name) for field, name in zip(fields, names, strict=True)),
+        amount.alias("amount"),
+        wrong.alias("wrong"),
     )
     return fold_by_key(transactions, state, book, output="value string, error string")
+
+
+def amount_as(kind: str) -> Column:
+    return f.try_variant_get("t", "$[0].amount", kind)
 
 
 def book(account: Row | None, transaction: Row) -> tuple[Row, Row | None]:

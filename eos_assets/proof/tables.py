@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.exactly_once import provenance
+from eos_assets.exactly_once.business_key import business_key, shown
 from eos_assets.exactly_once.folding import home_of
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.modes import Mode
@@ -200,18 +201,17 @@ class Tables:
         from pyspark.sql import Window as SparkWindow
         from pyspark.sql import functions as f
 
-        key = f.expr(self.pipeline.unique_by).cast("binary")
         read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        keys = read.select(key.alias("business_key"), "partition", "offset").where("business_key is not null")
+        keys = read.select(business_key(self.pipeline), "partition", "offset").where("business_key is not null")
         if self.pipeline.unique_within is not None:
             before = SparkWindow.partitionBy("partition", "business_key").orderBy("offset")
             gap = f.col("offset") - f.lag("offset").over(before)
             skipped = f.coalesce(gap <= f.lit(self.pipeline.unique_within), f.lit(False))
             keys = keys.select("business_key", skipped.alias("skipped")).where("not skipped")
         counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
-            f.count("*").alias("records"), f.first("business_key").cast("string").alias("business_key")
+            f.count("*").alias("records"), f.first("business_key").alias("business_key")
         )
-        told = f.concat(f.lit("records="), "records", f.lit(", business_key="), "business_key")
+        told = f.concat(f.lit("records="), "records", f.lit(", business_key="), shown("business_key"))
         found = counted.where("records > 1").select(f.lit("source_is_unique").alias("kind"), told.alias("text"))
         return select(found.withColumn("n", f.lit(1)), TOLD.names)
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from eos_assets.errors import EosError
 from eos_assets.exactly_once.batches import batches
+from eos_assets.exactly_once.business_key import check_business_key
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.proof import proven
@@ -90,6 +93,7 @@ class Verifier:
     def verify(self) -> Verification:
         begun = time.monotonic()
         check_permissions(self.pipeline, self.connection, self.mode, writes=False)
+        check_business_key(self.pipeline, self.spark)
         self.window = Looker(self.pipeline, self.connection, self.mode, full=self.full).look()
         about = (self.pipeline, self.spark, self.connection)
         self.proof = StateProof(*about, self.window, self.lake) if self.pipeline.stateful else None
@@ -183,8 +187,15 @@ class Verifier:
             frames.append(self.tables.repeated_keys())
         if self.proof and self.tables.retained and self.pipeline.on_error == "stop":
             frames.append(self.tables.misplaced())
-        with batches(self.spark, swift=False):
-            return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
+        try:
+            with batches(self.spark, swift=False):
+                return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
+        except Exception as failure:
+            raise EosError(
+                f"{self.pipeline.name} could not be proven to the end: {brief(failure)}",
+                "If that is what the transform raises today on records of earlier: mend it, or declare another "
+                "code_version. Nothing is said about the invariants.",
+            ) from failure
 
     def about_the_records(self) -> Iterator[Finding]:
         outputs, sources = self.tallies["outputs_with_origin"].n, self.tallies["source_records"].n

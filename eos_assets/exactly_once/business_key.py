@@ -1,0 +1,38 @@
+"""A pipeline's `unique_by` in, the column that tells its source records apart out: bytes, whatever its type."""
+
+from typing import TYPE_CHECKING
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.source import SCHEMA
+from eos_assets.exactly_once.spark_errors import brief
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+
+def business_key(pipeline: Pipeline) -> "Column":
+    """By way of text: numbers and dates have no bytes of their own. Bytes that are no UTF-8 stay as they are."""
+    from pyspark.sql import functions as f
+
+    return f.expr(pipeline.unique_by).cast("string").cast("binary").alias("business_key")
+
+
+def check_business_key(pipeline: Pipeline, spark: "SparkSession") -> None:
+    """A clear error for an expression that Spark cannot understand, before anything runs."""
+    try:
+        assert spark.createDataFrame([], SCHEMA).select(business_key(pipeline)).columns
+    except Exception as failure:
+        raise EosError(
+            f"{pipeline.name} declares unique_by={pipeline.unique_by!r}, which is no expression over a record: "
+            f"{brief(failure)}",
+            "Give a SQL expression over `key`, `value` and `headers`.",
+        ) from failure
+
+
+def shown(key: str) -> "Column":
+    """A business key as text; in hexadecimal digits where it is none."""
+    from pyspark.sql import functions as f
+
+    text = f.col(key).cast("string")
+    return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(key)))
