@@ -272,6 +272,37 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     assert lab.broken() == set()
 
 
+def test_a_snapshot_that_is_damaged_is_one_that_is_lost(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    lake = str(tmp_path)
+
+    def table() -> Snapshot:
+        return Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
+
+    send(lab, some(12))
+    assert lab.run(lake=lake).complete
+    rows = table().update()
+    for file in Path(table().path).rglob("*.parquet"):
+        file.write_bytes(b"PAR1 cut")
+    said: list[str] = []
+    send(lab, some(6, 10))
+    assert lab.run(lake=lake, say=said.append).complete
+    assert any("cannot be read, so the changelog is replayed" in line for line in said)
+    assert table().update() >= rows, "it is made anew"
+    assert held(lab, table()) == held(lab)
+    for entry in (Path(table().path) / "_delta_log").glob("*.json"):
+        entry.write_text("garbage")
+    send(lab, some(6, 20))
+    assert lab.run(lake=lake).complete
+    with pytest.raises(EosError, match="Remove the folder"):
+        table().update()
+    assert lab.broken() == set()
+    renamed = lab.with_(state=lab.pipeline.state.replace("bigint", "int").replace("long", "int"))
+    assert renamed.pipeline.state != lab.pipeline.state
+    with pytest.raises(EosError, match="would be misread"):
+        renamed.run()
+
+
 RECORDS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2", "3", "close"])), min_size=4)
 
 

@@ -2,6 +2,7 @@
 
 import random
 import re
+import struct
 import uuid
 from dataclasses import replace
 
@@ -218,6 +219,20 @@ def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # t
     assert lab.run().complete
     lab.assert_squares(range(900))
     assert lab.lag() == 0
+    assert lab.broken() == set()
+
+
+def test_a_text_that_looks_like_a_plan_hides_no_shuffle(make_lab: MakeLab) -> None:
+    """What a user wrote stands in the words of a plan: with this literal, read as nodes, the shuffle would be gone."""
+
+    def lettered(records: DataFrame) -> DataFrame:
+        letter = f.concat(f.lit("Name: "), f.col("value").cast("string"), f.lit("\nProject: none\n\n+- Sample: no"))
+        return records.select("key", letter.alias("value"), "origin").repartition(4, "key")
+
+    lab = make_lab(lettered, drops=True)
+    lab.fill(400)
+    assert lab.run().complete
+    assert len(lab.read()) == 400
     assert lab.broken() == set()
 
 
@@ -442,7 +457,8 @@ def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: Make
 def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeLab) -> None:
     lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
     lab.produce([b"%d" % n for n in range(10)])
-    poison = b"java.net.SocketException: crashed, Connection reset"  # what a record says decides nothing
+    # What a record says decides nothing.
+    poison = b"Python worker exited unexpectedly\norg.apache.kafka.common.errors.TopicAuthorizationException: x"
     lab.produce([poison])
     lab.produce([b"%d" % n for n in range(11, 20)])
     assert lab.run().complete
@@ -498,6 +514,33 @@ def test_the_reason_of_a_dead_letter_is_cut_to_fit(make_lab: MakeLab) -> None:
     (kept,) = [t for t in lab.pipeline.own_topics() if t.name == lab.pipeline.names().dead_letters]
     assert kept.retention_ms == 86_400_000, "as long as the sink"
     assert lab.broken() == set()
+
+
+def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> None:
+    def quoting(records: DataFrame) -> DataFrame:
+        text = f.col("value").cast("string")
+        wrong = f.when(text.try_cast("long").isNull(), f.concat(f.lit("no integer: "), text))
+        return records.select("key", "value", wrong.alias("error"), "origin")
+
+    lab = make_lab(quoting, partitions=1)
+    key = struct.pack(">q", 200)  # as Java's LongSerializer writes it
+    lab.produce([b"1", b"\xff\xfe\x80abc", b"2"], key=key)
+    assert lab.run().complete
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert letter.value() == b"\xff\xfe\x80abc"
+    assert str(dict(letter.headers() or [])["eos.error"]).endswith("abc'")
+    found = lab.verify()
+    assert found["source_is_unique"].examples == ("records=3, business_key=0x00000000000000C8",)
+    assert lab.broken() == set()
+    by_number = lab.with_(unique_by="try_cast(cast(value as string) as bigint) % 1")
+    assert by_number.verify()["source_is_unique"].examples == ("records=2, business_key=0",)
+    wrong = lab.with_(unique_by="valeu")
+    for look in (wrong.run, wrong.proof):
+        with pytest.raises(EosError, match="unique_by='valeu', which is no expression"):
+            look()
+    raising_now = lab.with_(transform=raising)
+    with pytest.raises(EosError, match=r"could not be proven to the end: .*CAST_INVALID_INPUT"):
+        raising_now.proof(full=True)
 
 
 def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:

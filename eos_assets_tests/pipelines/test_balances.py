@@ -65,20 +65,32 @@ def test_a_rule_makes_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
         "kept in EUR": bank.transaction("a", "1.00", currency="USD"),
         "not the account": bank.transaction("b", "1.00"),
         "no transaction": {},
+        "no transaction with": bank.transaction("a", "1.00", transaction_id=""),
     }
-    for one in (*wrong.values(), good[1]):
-        repeated.produce(bank.lab.source, json.dumps(one), b"a")
+    odd = {
+        "decimal number": '{"transaction_id": "o1", "account": "a", "currency": "EUR", "amount": 1e1}',
+        "transaction with id": '{"transaction_id": "o2", "account": "a", "currency": "EUR", "amount": "1.00"} {}',
+        "id and account": '{"transaction_id": "o3", "account": "a", "amount": "1.00", "amount": "9.00"}',
+    }
+    for one in (*map(json.dumps, wrong.values()), *odd.values(), json.dumps(good[1])):
+        repeated.produce(bank.lab.source, one, b"a")
     repeated.flush()
     bank.rejected += [str(one.get("transaction_id")) for one in wrong.values()]
     assert bank.lab.run().complete
     assert bank.balances["a"] == Decimal("99999999999999.99")
     names = bank.lab.pipeline.names()
     reasons = str([message.headers() for message in bank.lab.read(names.dead_letters)])
-    for reason in (*wrong, "the lowest allowed"):
+    for reason in (*wrong, *odd, "the lowest allowed"):
         assert reason in reasons
     found = [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
     assert found == ["0.10", "0.30", "0.00", "99999999999999.99"], "exact, and the repeated one is not booked again"
-    assert len(bank.lab.read(names.dead_letters)) == len(wrong) + 1
+    assert len(bank.lab.read(names.dead_letters)) == len(wrong) + len(odd) + 1
+    exact = '{"transaction_id": "n", "account": "b", "currency": "EUR", "amount": 12345678.90}'
+    repeated.produce(bank.lab.source, exact, b"b")
+    repeated.flush()
+    assert bank.lab.run().complete
+    assert "12345678.90" in [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
+    assert bank.lab.broken() == set(), "a number is exact, too"
 
 
 def test_the_money_check_finds_a_balance_that_is_not_its_sum(
@@ -91,6 +103,23 @@ def test_the_money_check_finds_a_balance_that_is_not_its_sum(
     assert cheat.broken() == {"balances_are_sums"}
     finding = balances_are_sums(cheat.pipeline, spark, connection)
     assert finding.examples == ("account a: behind offset 1 the balance is 2.99, the sum 3.00",)
+
+
+def test_the_money_check_finds_what_was_booked_to_another_account(make_lab: MakeLab) -> None:
+    bank = Bank(make_lab(pipeline=own_balances(1, fold=thieving)))
+    bank.send([bank.transaction("a", "1.00"), bank.transaction("bob", "2.00")])
+    assert bank.lab.run().complete
+    found = bank.lab.verify()["balances_are_sums"]
+    assert found.examples == ("account bob: behind offset 1 the balance is 3.00 of account a, the sum 2.00",)
+
+
+def thieving(records, state):  # type: ignore[no-untyped-def]
+    """Books everything to account a, in words that fit together."""
+    from pyspark.sql import functions as f
+
+    text = f.regexp_replace(f.col("value").cast("string"), '"account": "[^"]*"', '"account": "a"')
+    assert balances.fold is not None
+    return balances.fold(records.withColumn("key", f.lit("a").cast("binary")).withColumn("value", text), state)
 
 
 def cheating(records, state):  # type: ignore[no-untyped-def]
