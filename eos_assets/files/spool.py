@@ -67,6 +67,8 @@ def spooled(reference: Reference, access: Access, meter: Meter) -> Spooled:
             check_disk(odd)
             rows, wrong = 0, not_understood(odd)
         digest = source.digest()
+        if wrong is None and not (source.sure_end or reference.format.has_an_end or reference.checksum):
+            wrong = "the server does not tell its length, so it may have been cut: declare a checksum"
         if reference.checksum not in (None, digest):
             wrong = f"wrong checksum: declared {reference.checksum}, found {digest}" + (f"; {wrong}" if wrong else "")
         if wrong is not None:

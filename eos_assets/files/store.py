@@ -8,11 +8,11 @@ from urllib.parse import unquote, urlsplit
 from eos_assets.files.access import Access
 from eos_assets.files.broken import BrokenFile, Refused, Unreachable
 from eos_assets.files.limits import Meter
-from eos_assets.files.source import Read
+from eos_assets.files.source import Source
 
 
 @contextmanager
-def open_store(url: str, access: Access, meter: Meter) -> Iterator[Read]:
+def open_store(url: str, access: Access, meter: Meter) -> Iterator[Source]:
     check_path(url)
     access.check_store(url)
     try:
@@ -39,7 +39,7 @@ def open_store(url: str, access: Access, meter: Meter) -> Iterator[Read]:
             except OSError as failure:
                 raise Unreachable(f"the store ended in the middle: {type(failure).__name__}") from None
 
-        yield read
+        yield Source(read)
 
 
 def check_path(url: str) -> None:

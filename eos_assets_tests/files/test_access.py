@@ -131,7 +131,7 @@ def test_the_connection_goes_to_the_very_address_that_was_checked(access: Access
         rebound = Access(hosts=(host(f"rebound.example:{allowed.port}"), host("127.0.0.2")))
         url = f"http://rebound.example:{allowed.port}/a.csv"
         with open_web(url, rebound, Meter(rebound.limits), resolve) as body:
-            assert body(100) == b"allowed"
+            assert body.read(100) == b"allowed"
         with pytest.raises(Refused, match="loopback"), open_web(url, rebound, Meter(rebound.limits), resolve):
             pass
         assert inside.asked == []

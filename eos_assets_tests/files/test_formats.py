@@ -27,7 +27,7 @@ from eos_assets.files.spool import spool
 from eos_assets.files.task import records_of
 from eos_assets.files.unpack import unpacked
 from eos_assets_tests.files.reading import read, reason
-from eos_assets_tests.files.web_server import WebServer, truncated
+from eos_assets_tests.files.web_server import WebServer, in_chunks, truncated, unmeasured
 
 HEADER = "transaction_id,account,amount,currency,booked_at,text"
 GOOD = "T1,A1,-12.34,EUR,2026-05-04T09:30:00Z,rent"
@@ -67,6 +67,29 @@ def test_a_file_that_was_cut_gives_nothing(access: Access, web: WebServer, name:
     told = reason(web.url(f"/cut.{name}"), access)
     assert f"truncated: {len(cut)} of {len(data)} bytes came" in told or "truncated: the" in told or "row " in told
     assert "the file is empty" in reason(put(access, f"empty.{name}", b""), access)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_where_an_end_proves_nothing_a_checksum_must(access: Access, web: WebServer, name: str) -> None:
+    """Lines that are cut between two of them look whole; what else there is has an end of its own."""
+    assert access.root is not None
+    data = generate(access.root / f"a.{name}", transactions(10)).read_bytes()
+    web.files[f"/a.{name}"] = unmeasured(data)
+    if name in ("csv", "jsonl"):
+        told = "the server does not tell its length, so it may have been cut: declare a checksum"
+        assert reason(web.url(f"/a.{name}"), access) == told
+    else:
+        assert len(read(web.url(f"/a.{name}"), access)) == 10
+    checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    assert len(read(json.dumps({"url": web.url(f"/a.{name}"), "checksum": checksum}), access)) == 10
+    web.files[f"/chunks.{name}"] = in_chunks(data)
+    assert len(read(web.url(f"/chunks.{name}"), access)) == 10
+
+
+@pytest.mark.parametrize("length", ["+138", "-1", "many", "138, 138", ""])
+def test_a_length_that_is_none_is_told(access: Access, web: WebServer, length: str) -> None:
+    web.files["/a.csv"] = unmeasured(f"{HEADER}\n{GOOD}\n".encode(), **{"Content-Length": length})
+    assert reason(web.url("/a.csv"), access) == f"the server tells a length that is none: '{length}'"
 
 
 @pytest.mark.parametrize(
