@@ -39,6 +39,11 @@ def shown(text: object, length: int = 40) -> str:
     return repr(whole if len(whole) <= length else f"{whole[:length]}…")
 
 
+def not_understood(failure: Exception) -> str:
+    """The reason for what no library below could make sense of."""
+    return f"it cannot be understood: {type(failure).__name__}: {failure}"[:500]
+
+
 def check_disk(failure: Exception) -> None:
     """Raises again what the system below says, with its number: that is no fault of the file. Arrow gives no number."""
     if isinstance(failure, OSError) and failure.errno is not None:

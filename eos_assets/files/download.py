@@ -10,7 +10,7 @@ from eos_assets.files.access import Access
 from eos_assets.files.limits import Meter
 from eos_assets.files.local_file import open_local
 from eos_assets.files.reference import Reference
-from eos_assets.files.source import Read
+from eos_assets.files.source import Source
 from eos_assets.files.store import open_store
 from eos_assets.files.web import open_web
 
@@ -24,9 +24,10 @@ OPENERS = {"file": open_local, "http": open_web, "https": open_web}
 class Download(io.RawIOBase):
     """The bytes of one file, each hashed as it comes by."""
 
-    def __init__(self, read: Read, meter: Meter) -> None:
+    def __init__(self, source: Source, meter: Meter) -> None:
         super().__init__()
-        self._read = read
+        self._read = source.read
+        self.sure_end = source.sure_end
         self.meter = meter
         self._hash = hashlib.sha256()
 
@@ -52,5 +53,5 @@ class Download(io.RawIOBase):
 @contextmanager
 def download(reference: Reference, access: Access, meter: Meter) -> Iterator[Download]:
     opener = OPENERS.get(reference.scheme, open_store)
-    with opener(reference.url, access, meter) as read:
-        yield Download(read, meter)
+    with opener(reference.url, access, meter) as source:
+        yield Download(source, meter)

@@ -25,6 +25,11 @@ class Format:
     kind: str
     compression: str | None = None
 
+    @property
+    def has_an_end(self) -> bool:
+        """Whether a file that was cut can be told from its content: lines may end anywhere."""
+        return self.compression is not None or self.kind in ("json", "parquet")
+
 
 def format_of(declared: str | None, path: str) -> Format:
     """The declared format, else by the name's suffixes. A declaration that says nothing of compression leaves that

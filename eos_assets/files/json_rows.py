@@ -18,7 +18,25 @@ def refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=refuse)
+class Repeated(dict[str, Any]):
+    """An object that says twice what one of our columns is: which of them is meant, nobody knows."""
+
+    name = ""
+
+
+def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    names = [name for name, _ in pairs]
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        found = Repeated(found)
+        found.name = twice[0]
+    return found
+
+
+DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=refuse, object_pairs_hook=as_object)
 
 
 class Chunk:
@@ -34,6 +52,8 @@ class Chunk:
         if not isinstance(found, dict):
             what = "an array" if isinstance(found, list) else shown(json.dumps(found))
             raise BadRow(self.row + 1, f"{what} is no JSON object", line)
+        if isinstance(found, Repeated):
+            raise BadRow(self.row + 1, f"{found.name} stands there twice", line)
         self.row += 1
         self.size += size
         self.objects.append(found)
@@ -109,6 +129,7 @@ class JsonArray:
     def rows(self) -> Iterator[Rows]:
         try:
             if self.next_sign() != "[":
+                self.check_text()
                 raise BrokenFile("the file is empty" if not self.text.strip() else "it is no JSON array")
             self.at += 1
             closed = self.next_sign() == "]"
@@ -124,6 +145,7 @@ class JsonArray:
             self.at += 1
             if self.next_sign():
                 raise BrokenFile("something follows the JSON array")
+            self.check_text()
         except BrokenFile:
             yield from self.chunk.take()
             raise
@@ -139,10 +161,18 @@ class JsonArray:
             if not self.more():
                 return ""
 
+    def check_text(self) -> None:
+        """At an end: whether it is one, or bytes that are no text stand there."""
+        if self.wrong is not None:
+            raise wrong_encoding(self.chunk.row + 1, self.wrong)
+
     def element(self) -> tuple[object, int]:
         """The next element and its size."""
-        if self.next_sign() == "":
+        sign = self.next_sign()
+        if sign == "":
             raise self.stuck("")
+        if sign == "]":
+            raise BadRow(self.chunk.row + 1, "no JSON: a comma and no row before the ] of the array")
         while True:
             try:
                 found, end = DECODER.raw_decode(self.text, self.at)

@@ -10,21 +10,21 @@ from urllib.parse import unquote, urlsplit
 from eos_assets.files.access import LOCALHOST, Access
 from eos_assets.files.broken import BrokenFile, Refused
 from eos_assets.files.limits import Meter
-from eos_assets.files.source import Read
+from eos_assets.files.source import Source
 
 #: A link or a pipe in the place of the file must neither be followed nor waited for.
 FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @contextmanager
-def open_local(url: str, access: Access, meter: Meter) -> Iterator[Read]:
+def open_local(url: str, access: Access, meter: Meter) -> Iterator[Source]:
     handle = opened(path_of(url), access.root)
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise Refused("it is no regular file")
         meter.announce(about.st_size)
-        yield lambda size: os.read(handle, size)
+        yield Source(lambda size: os.read(handle, size))
     finally:
         os.close(handle)
 

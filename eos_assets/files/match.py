@@ -47,12 +47,13 @@ class FileSeen:
 def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
     """Every file that can still be fetched has the digest of the ledger. A difference is a warning: what was delivered
     stays as the ledger says, and somebody should know that the file says something else by now."""
-    changed, equal, gone, left = Violations(), 0, 0, 0
+    changed, equal, gone, left, why = Violations(), 0, 0, 0, ""
     for file in files:
         if not file.looked:
             left += 1
         elif file.today is None:
             gone += 1
+            why = why or file.reason
         elif file.today == file.delivered:
             equal += 1
         else:
@@ -62,11 +63,20 @@ def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
             )
     note = f", {gone} cannot be fetched any more" if gone else ""
     note += f", {left} not looked at for lack of time" if left else ""
+    if note and not equal and not changed.count:  # nothing was compared: neither green nor red
+        return unseen(note.removeprefix(", ") + (f": {why}" if why else ""))
     return changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
 
 
+def unseen(why: str) -> Finding:
+    return Finding(NAME, True, f"not evaluated: {why}", evaluated=False)
+
+
 def look(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> Finding:
-    return files_match_ledger(files_again(pipeline, connection, Settings.load().files))
+    access = Settings.load().files
+    if access.nowhere:
+        return unseen("no place for files is declared here (EOS_FILES_ROOT, EOS_FILES_HOSTS, EOS_FILES_STORES)")
+    return files_match_ledger(files_again(pipeline, connection, access))
 
 
 def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileSeen]:
@@ -97,7 +107,7 @@ def seen_again(value: bytes | None, partition: int, offset: int, delivered: str,
         url = reference.public(found.url)
         with download(found, access, Meter(access.limits)) as source:
             return FileSeen(url, partition, offset, delivered, source.digest())
-    except (BrokenFile, ValueError) as broken:
+    except (BrokenFile, ValueError, OSError) as broken:  # also a root that is not there
         return FileSeen("", partition, offset, delivered, None, str(broken))
 
 

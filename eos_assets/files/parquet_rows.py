@@ -1,6 +1,7 @@
 """A Parquet file on disk in, rows out, page by page."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import IO, Any
 
@@ -13,25 +14,30 @@ from eos_assets.files.limits import Meter
 from eos_assets.files.rows import BATCH, BATCH_BYTES, COLUMNS, REQUIRED, Rows
 
 PAGE_BUFFER = 1 << 20
+#: A footer is read whole, and some bytes before the end of the file say how long it is.
+MAX_FOOTER_BYTES = 64 << 20
+TAIL_BYTES = 8
+MAGIC = (b"PAR1", b"PARE")
 
 
 def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
     """Reads no more than a page of each column at a time."""
+    check_footer(file)
     try:
         about = pq.ParquetFile(file).metadata
-        source, dictionaries = opened(file, about), opened(file, about, COLUMNS)
+        source, dictionaries = opened(file, about), opened(file, about, dictionaries=True)
     except (pa.ArrowException, OSError) as failure:
         check_disk(failure)
         raise BrokenFile(f"no Parquet file, or truncated: {first_line(failure)}") from None
     check_columns(source.schema_arrow)
     columns = [name for name in COLUMNS if name in source.schema_arrow.names]
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    meter.judge(sum(declared_bytes(group) for group in groups), size)
+    meter.judge(sum(max(0, group.total_byte_size) for group in groups), size)
     row, unpacked = 1, 0
     for number, group in enumerate(groups):
         try:
             longest = longest_of(dictionaries, number, columns, row, meter.limits.max_row_bytes)
-            average = declared_bytes(group) // max(1, group.num_rows)
+            average = group.total_byte_size // max(1, group.num_rows)
             step = max(1, min(BATCH, BATCH_BYTES // max(1, average, longest)))
             for batch in source.iter_batches(step, row_groups=[number], columns=columns, use_threads=False):
                 meter.remaining()
@@ -46,15 +52,28 @@ def parquet_rows(file: IO[bytes], size: int, meter: Meter) -> Iterator[Rows]:
             raise BrokenFile(f"the Parquet file is damaged behind row {row - 1}: {first_line(failure)}") from None
 
 
-def declared_bytes(group: Any) -> int:
-    """How large a row group is when unpacked, as its footer says: the larger of its two answers."""
-    columns: int = sum(group.column(number).total_uncompressed_size for number in range(group.num_columns))
-    return max(int(group.total_byte_size), columns)
+def check_footer(file: IO[bytes]) -> None:
+    """Refuses a footer that is too large for memory before any of it is read."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - TAIL_BYTES))
+    tail = file.read(TAIL_BYTES)
+    file.seek(0)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] in MAGIC and length > MAX_FOOTER_BYTES:
+        raise BrokenFile(f"the footer of the Parquet file has {length} bytes, allowed are {MAX_FOOTER_BYTES}")
 
 
-def opened(file: IO[bytes], about: Any, dictionaries: Iterable[str] = ()) -> pq.ParquetFile:
-    names = [name for name in about.schema.names if name in dictionaries]
-    return pq.ParquetFile(file, metadata=about, pre_buffer=False, buffer_size=PAGE_BUFFER, read_dictionary=names)
+def opened(file: IO[bytes], about: Any, *, dictionaries: bool = False) -> pq.ParquetFile:
+    """Nothing here may ask the footer about a single column of a row group: of a damaged one that ends the process."""
+    paths = [about.schema.column(number).path for number in range(len(about.schema))] if dictionaries else []
+    return pq.ParquetFile(
+        file,
+        metadata=about,
+        pre_buffer=False,
+        buffer_size=PAGE_BUFFER,
+        read_dictionary=[path for path in paths if path in COLUMNS],  # inside a nested column a name says nothing
+        page_checksum_verification=True,
+    )
 
 
 def longest_of(source: pq.ParquetFile, group: int, columns: list[str], row: int, limit: int) -> int:

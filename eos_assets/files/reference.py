@@ -3,12 +3,14 @@
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from eos_assets.files.broken import BrokenFile, Refused, shown
 from eos_assets.files.formats import Format, format_of
 
 MAX_LENGTH = 8192
+FIELDS = ("url", "format", "checksum")
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,26 @@ def parse(value: bytes | None) -> Reference:
 
 def parse_json(text: str) -> dict[str, str]:
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=fields)
     except (ValueError, RecursionError):
         raise BrokenFile("the reference looks like JSON and is none") from None
-    for name in ("url", "format", "checksum"):
+    for name in FIELDS:
         if content.get(name) is not None and not isinstance(content[name], str):
             raise BrokenFile(f"`{name}` of the reference is no text")
+    unknown = [name for name in content if name not in FIELDS]
+    if unknown:  # a checksum under another name would not be looked at
+        raise BrokenFile(f"the reference has a field {shown(unknown[0])}; known are {', '.join(FIELDS)}")
     if not content.get("url"):
         raise BrokenFile("the reference has no `url`")
-    return {name: content[name] for name in ("url", "format", "checksum") if content.get(name)}
+    return {name: value for name, value in content.items() if value is not None}
+
+
+def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = [name for name in FIELDS if names.count(name) > 1]
+    if twice:
+        raise BrokenFile(f"the reference has `{twice[0]}` twice")
+    return dict(pairs)
 
 
 def check_url(url: str) -> str:

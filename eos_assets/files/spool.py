@@ -10,7 +10,7 @@ from typing import IO, BinaryIO
 import pyarrow as pa
 
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile, Refused, Unreachable
+from eos_assets.files.broken import BrokenFile, Refused, Unreachable, check_disk, not_understood
 from eos_assets.files.csv_rows import CsvReader
 from eos_assets.files.download import download
 from eos_assets.files.json_rows import json_array, json_lines
@@ -59,11 +59,16 @@ def spooled(reference: Reference, access: Access, meter: Meter) -> Spooled:
         try:
             rows = write(reference, unpacked(source, reference.format.compression, meter), meter, file)
             wrong = None
-        except (Refused, Unreachable):
+        except (Refused, Unreachable, MemoryError):
             raise
         except BrokenFile as broken:  # read on to its end: the digest of a bad file is worth knowing, too
             rows, wrong = 0, broken.reason
+        except Exception as odd:  # whatever a library below makes of one file, the others go on
+            check_disk(odd)
+            rows, wrong = 0, not_understood(odd)
         digest = source.digest()
+        if wrong is None and not (source.sure_end or reference.format.has_an_end or reference.checksum):
+            wrong = "the server does not tell its length, so it may have been cut: declare a checksum"
         if reference.checksum not in (None, digest):
             wrong = f"wrong checksum: declared {reference.checksum}, found {digest}" + (f"; {wrong}" if wrong else "")
         if wrong is not None:

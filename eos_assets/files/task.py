@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from eos_assets.files import reference
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile
+from eos_assets.files.broken import BrokenFile, not_understood
 from eos_assets.files.spool import spool
 
 #: The columns of the result. The digest stands in the first row of each file.
@@ -49,8 +49,8 @@ def records_of(value: bytes | None, origin: dict[str, int], access: Access) -> I
     except BrokenFile as broken:
         yield one_row(origin, error=broken.reason, content_digest=broken.digest)
         return
-    except ValueError as odd:  # a reference, an answer or a row that no library below could make sense of
-        yield one_row(origin, error=f"it cannot be understood: {odd}"[:500])
+    except ValueError as odd:  # a reference or an answer
+        yield one_row(origin, error=not_understood(odd))
         return
     if not file.rows:
         yield one_row(origin, skip=True, content_digest=file.digest)

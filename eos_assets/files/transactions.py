@@ -1,6 +1,7 @@
 """Rows of a file in, transactions out: key and canonical JSON value of each record, checked to the last field."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
 from json.encoder import encode_basestring
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ MAX_RECORD_BYTES = 1_000_000
 
 #: Column → what it must look like, and what to say otherwise.
 LOOKS = {
-    "transaction_id": (r"^[^\s\p{Cc}]{1,200}$", "is no id of at most 200 characters without blanks"),
-    "account": (r"^[^\s\p{Cc}]{1,100}$", "is no account of at most 100 characters without blanks"),
+    "transaction_id": (r"^[^\p{Z}\p{Cc}]{1,200}$", "is no id of at most 200 characters without blanks"),
+    "account": (r"^[^\p{Z}\p{Cc}]{1,100}$", "is no account of at most 100 characters without blanks"),
     "amount": (r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,10})?$", "is no decimal number such as -12.34"),
     "currency": (r"^[A-Z]{3}$", "is no currency code of three capital letters"),
 }
@@ -78,6 +79,7 @@ def instants(values: pa.StringArray, problems: list[tuple[int, str]]) -> pa.Stri
 def instant(text: str | None) -> str | None:
     """One timestamp in UTC; without a zone it is taken as UTC. None if it is none."""
     try:
+        date.fromisoformat(re.split("[T ]", text or "", maxsplit=1)[0])  # `datetime` takes any separator
         moment = datetime.fromisoformat(text or "")
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""An `http:` or `https:` URL in, a function that reads the body out. Only declared hosts, and only at the very
+"""An `http:` or `https:` URL in, the body out. Only declared hosts, and only at the very
 address that was checked: a name that leads elsewhere a moment later leads nowhere."""
 
 import contextlib
@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from eos_assets.files.access import DEFAULT_PORTS, Access
-from eos_assets.files.broken import BrokenFile, Refused, Unreachable
+from eos_assets.files.broken import BrokenFile, Refused, Unreachable, shown
 from eos_assets.files.limits import Meter
 from eos_assets.files.reference import check_url
-from eos_assets.files.source import Read
+from eos_assets.files.source import Source
 
 MAX_REDIRECTS = 5
 #: How long a server may say nothing.
@@ -68,7 +68,7 @@ class PinnedConnection(http.client.HTTPConnection):
 
 
 @contextmanager
-def open_web(url: str, access: Access, meter: Meter, resolve: Resolve = socket.getaddrinfo) -> Iterator[Read]:
+def open_web(url: str, access: Access, meter: Meter, resolve: Resolve = socket.getaddrinfo) -> Iterator[Source]:
     for _ in range(MAX_REDIRECTS + 1):
         connection = connected(url, access, meter, resolve)
         timer = threading.Timer(meter.remaining(), connection.end)
@@ -125,14 +125,13 @@ def redirected(url: str, location: str | None) -> str:
     return target
 
 
-def body(response: http.client.HTTPResponse, meter: Meter) -> Read:
+def body(response: http.client.HTTPResponse, meter: Meter) -> Source:
     status = response.status
     if status in (404, 410):
         raise BrokenFile(f"not found (HTTP {status})")
     if status != 200:
         raise (Unreachable if status in BUSY else BrokenFile)(f"the server answers HTTP {status} {response.reason}")
-    length = response.headers.get("Content-Length")
-    expected = int(length) if length is not None and length.isdecimal() and not response.chunked else None
+    expected = length_of(response)
     if expected is not None:
         meter.announce(expected)
     received = 0
@@ -146,7 +145,15 @@ def body(response: http.client.HTTPResponse, meter: Meter) -> Read:
             raise Unreachable(f"truncated: {received} of {expected} bytes came")
         return data
 
-    return read
+    return Source(read, sure_end=expected is not None or response.chunked)
+
+
+def length_of(response: http.client.HTTPResponse) -> int | None:
+    """How long the body will be, if the server tells; chunks tell their end themselves."""
+    told = sorted(set(response.headers.get_all("Content-Length", [])))
+    if len(told) > 1 or not all(length.isascii() and length.isdecimal() for length in told):
+        raise BrokenFile(f"the server tells a length that is none: {shown(', '.join(told))}")
+    return int(told[0]) if told and not response.chunked else None
 
 
 @contextmanager

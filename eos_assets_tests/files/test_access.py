@@ -1,17 +1,22 @@
 """Hostile references (F24): what is not declared is not fetched, however it is written."""
 
+import io
 import os
 import socket
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from eos_assets.errors import EosError
+from eos_assets.files import spool
 from eos_assets.files.access import Access, host
-from eos_assets.files.broken import Refused
+from eos_assets.files.broken import Refused, Unreachable
 from eos_assets.files.limits import Meter
 from eos_assets.files.task import records_of
 from eos_assets.files.web import open_web
@@ -131,7 +136,7 @@ def test_the_connection_goes_to_the_very_address_that_was_checked(access: Access
         rebound = Access(hosts=(host(f"rebound.example:{allowed.port}"), host("127.0.0.2")))
         url = f"http://rebound.example:{allowed.port}/a.csv"
         with open_web(url, rebound, Meter(rebound.limits), resolve) as body:
-            assert body(100) == b"allowed"
+            assert body.read(100) == b"allowed"
         with pytest.raises(Refused, match="loopback"), open_web(url, rebound, Meter(rebound.limits), resolve):
             pass
         assert inside.asked == []
@@ -193,8 +198,6 @@ def test_only_a_regular_file_is_read(access: Access) -> None:
 
 
 def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec
-
     fsspec.filesystem("memory").pipe("/in/a.csv", CSV)
     fsspec.filesystem("memory").pipe("/other/a.csv", CSV)
     declared = replace(access, stores=("memory://in/", "nosuch://x/"))
@@ -209,6 +212,69 @@ def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, m
     assert "too large" in reason("memory://in/a.csv", small)
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert "fsspec is not installed" in reason("memory://in/a.csv", declared)
+
+
+class OddStore(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    """A driver that fails, or never answers, in the call that is named."""
+
+    protocol = "odd"
+    cachable = False
+    at = ""
+    hangs = False
+    never = threading.Event()
+
+    def call(self, name: str) -> None:
+        if name == OddStore.at:
+            if OddStore.hangs:
+                OddStore.never.wait()
+            raise RuntimeError("no credentials for hunter2")
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.call("connect")
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        self.call("info")
+        return {"name": path, "size": len(CSV), "type": "file"}
+
+    def open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
+        self.call("open")
+        return OddFile(CSV)
+
+
+class OddFile(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        OddStore().call("read")
+        return super().read(size)
+
+
+@pytest.fixture
+def odd_store(access: Access, monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
+    fsspec.register_implementation("odd", OddStore, clobber=True)
+    monkeypatch.setattr(OddStore, "never", threading.Event())
+    yield replace(access, stores=("odd://b/",), limits=replace(access.limits, max_seconds=1))
+    OddStore.never.set()
+
+
+@pytest.mark.parametrize("call", ["connect", "info", "open", "read"])
+def test_whatever_a_driver_raises_another_try_may_get_the_file(
+    odd_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    assert len(read("odd://b/a.csv", odd_store)) == 1
+    monkeypatch.setattr(OddStore, "at", call)
+    monkeypatch.setattr(spool, "WAITS", ())
+    with pytest.raises(Unreachable, match=r"^the store cannot be reached: RuntimeError$"):
+        read("odd://b/a.csv", odd_store)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("call", ["connect", "info", "open", "read"])
+def test_a_driver_that_never_answers_is_left_when_the_time_is_over(
+    odd_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    monkeypatch.setattr(OddStore, "at", call)
+    monkeypatch.setattr(OddStore, "hangs", True)
+    assert reason("odd://b/a.csv", odd_store) == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
 
 
 @pytest.mark.parametrize(

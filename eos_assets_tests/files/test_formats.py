@@ -4,7 +4,9 @@ import errno
 import gzip
 import hashlib
 import io
+import itertools
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eos_assets.files import reference
+from eos_assets.files import spool as spool_module
 from eos_assets.files.access import Access
 from eos_assets.files.broken import BadRow, BrokenFile
 from eos_assets.files.formats import FORMATS
@@ -21,9 +24,10 @@ from eos_assets.files.generate import generate, transactions
 from eos_assets.files.json_rows import json_lines
 from eos_assets.files.limits import Meter
 from eos_assets.files.spool import spool
+from eos_assets.files.task import records_of
 from eos_assets.files.unpack import unpacked
 from eos_assets_tests.files.reading import read, reason
-from eos_assets_tests.files.web_server import WebServer, truncated
+from eos_assets_tests.files.web_server import WebServer, in_chunks, truncated, unmeasured
 
 HEADER = "transaction_id,account,amount,currency,booked_at,text"
 GOOD = "T1,A1,-12.34,EUR,2026-05-04T09:30:00Z,rent"
@@ -65,6 +69,29 @@ def test_a_file_that_was_cut_gives_nothing(access: Access, web: WebServer, name:
     assert "the file is empty" in reason(put(access, f"empty.{name}", b""), access)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_where_an_end_proves_nothing_a_checksum_must(access: Access, web: WebServer, name: str) -> None:
+    """Lines that are cut between two of them look whole; what else there is has an end of its own."""
+    assert access.root is not None
+    data = generate(access.root / f"a.{name}", transactions(10)).read_bytes()
+    web.files[f"/a.{name}"] = unmeasured(data)
+    if name in ("csv", "jsonl"):
+        told = "the server does not tell its length, so it may have been cut: declare a checksum"
+        assert reason(web.url(f"/a.{name}"), access) == told
+    else:
+        assert len(read(web.url(f"/a.{name}"), access)) == 10
+    checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    assert len(read(json.dumps({"url": web.url(f"/a.{name}"), "checksum": checksum}), access)) == 10
+    web.files[f"/chunks.{name}"] = in_chunks(data)
+    assert len(read(web.url(f"/chunks.{name}"), access)) == 10
+
+
+@pytest.mark.parametrize("length", ["+138", "-1", "many", "138, 138", ""])
+def test_a_length_that_is_none_is_told(access: Access, web: WebServer, length: str) -> None:
+    web.files["/a.csv"] = unmeasured(f"{HEADER}\n{GOOD}\n".encode(), **{"Content-Length": length})
+    assert reason(web.url("/a.csv"), access) == f"the server tells a length that is none: '{length}'"
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -76,6 +103,7 @@ def test_a_file_that_was_cut_gives_nothing(access: Access, web: WebServer, name:
         (GOOD.replace("A1", "A 1"), "account 'A 1' is no account"),
         (GOOD.replace("EUR", "eur"), "currency 'eur' is no currency code"),
         (GOOD.replace("2026-05-04", "2026-02-30"), "booked_at '2026-02-30T09:30:00Z' is no ISO timestamp"),
+        (GOOD.replace("T09", "x09"), "booked_at '2026-05-04x09:30:00Z' is no ISO timestamp"),
         (GOOD.replace("rent", 'a "b" c').replace("-12.34", '"1'), "no CSV"),
         ("T1,A1,-12.34", "3 fields, the header has 6"),
     ],
@@ -127,6 +155,7 @@ def row(**changes: Any) -> dict[str, Any]:
         (json.dumps(row(account=True)), "account is 'True', which is no text"),
         (json.dumps(row(text="\ud800")), "which is no text"),
         ('{"amount": NaN}', "NaN is no JSON"),
+        (json.dumps(row())[:-1] + ', "amount": "9.00"}', "amount stands there twice"),
         ("[" * 100_000, "nested too deep"),
     ],
 )
@@ -137,6 +166,11 @@ def test_a_bad_row_of_json_is_named(access: Access, wrong: str, told: str) -> No
     assert told in lines
     array = reason(put(access, "a.json", f"[{','.join([*good, wrong, *good])}]"), access)
     assert array.startswith("row 4: "), array
+
+
+def test_a_name_that_is_repeated_elsewhere_is_left_out_like_all_else_there(access: Access) -> None:
+    other = json.dumps(row())[:-1] + ', "other": 1, "other": {"amount": 1, "amount": 2}}'
+    assert len(read(put(access, "a.jsonl", other), access)) == 1
 
 
 @pytest.mark.parametrize("line", ["DEEP", '{"amount": DEEP}'])
@@ -158,6 +192,56 @@ def test_numbers_in_json_keep_their_digits(access: Access) -> None:
     assert "something follows" in reason(put(access, "c.json", "[] []"), access)
     assert "it is no JSON array" in reason(put(access, "d.json", text), access)
     assert "instead of , or ]" in reason(put(access, "e.json", f"[{text} {text}]"), access)
+    assert "row 2: no JSON: a comma and no row before the ]" in reason(put(access, "f.json", f"[{text},]"), access)
+    assert "row 2: truncated" in reason(put(access, "g.json", f"[{text},"), access)
+
+
+@pytest.mark.parametrize("behind", [b"\xff\xfe garbage", b"\n\xe2\x82", b" " * 300_000 + b"\xff{"])
+def test_bytes_behind_an_array_are_no_end(access: Access, behind: bytes) -> None:
+    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode() + behind), access)
+    assert found.startswith("row 2: wrong encoding: byte 0x"), found
+
+
+def test_an_array_in_another_encoding_is_not_empty(access: Access) -> None:
+    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode("utf-16")), access)
+    assert found == "row 1: wrong encoding: byte 0xff is not UTF-8"
+    assert reason(put(access, "b.json", " \n"), access) == "the file is empty"
+
+
+def test_no_blank_of_any_script_is_part_of_an_id_or_an_account(access: Access) -> None:
+    blanks = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace()]
+    for blank, name in itertools.product(blanks, ("transaction_id", "account")):
+        text = f"A{blank}1"
+        found = reason(put(access, "a.jsonl", json.dumps(row(**{name: text}))), access)
+        assert "without blanks" in found, (name, text)
+
+
+@pytest.mark.parametrize("failure", [KeyError("text"), IndexError("no row"), pa.ArrowNotImplementedError("later")])
+def test_whatever_a_library_makes_of_one_file_it_is_one_dead_letter(
+    access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    url = put(access, "a.csv", f"{HEADER}\n{GOOD}\n")
+    monkeypatch.setattr(spool_module, "transactions", fail)
+    (batch,) = records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access)
+    told = batch["error"][0].as_py()
+    assert told == f"it cannot be understood: {type(failure).__name__}: {failure}"
+    assert batch["content_digest"][0].is_valid
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), OSError(errno.ENOSPC, "No space left on device")])
+def test_what_is_no_fault_of_a_file_makes_no_dead_letter(
+    access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    url = put(access, "a.csv", f"{HEADER}\n{GOOD}\n")
+    monkeypatch.setattr(spool_module, "transactions", fail)
+    with pytest.raises(type(failure)):
+        list(records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])

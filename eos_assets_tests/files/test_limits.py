@@ -144,12 +144,14 @@ def test_a_slow_handshake_is_left_when_the_time_is_over(access: Access) -> None:
 
 
 def test_a_server_that_is_busy_is_asked_again_and_a_missing_file_is_not(access: Access, web: WebServer) -> None:
+    content = f"{HEADER}\n{LINE}".encode()
+
     def busy(handler: Handler) -> None:
         if len(web.asked) < 3:
             handler.begin(503, {"Content-Length": "0"})
         else:
-            handler.begin(200, {})
-            handler.write(f"{HEADER}\n{LINE}".encode())
+            handler.begin(200, {"Content-Length": str(len(content))})
+            handler.write(content)
 
     web.files["/busy.csv"] = busy
     assert len(read(web.url("/busy.csv"), access)) == 1

@@ -24,6 +24,7 @@ def test_a_reference_is_a_url_or_json() -> None:
     assert parse(json.dumps(declared).encode()) == Reference(
         "https://example.com/a?x=1", Format("jsonl", "zstd"), DIGEST
     )
+    assert parse(b'{"url": "file:///a.csv", "format": null, "checksum": null}').checksum is None
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,11 @@ def test_a_reference_is_a_url_or_json() -> None:
         (b'{"url": 7}', "`url` of the reference is no text"),
         (b'{"url": "file:///a.csv", "checksum": "md5:00"}', "is not sha256:"),
         (b'{"url": "file:///a.csv", "format": "xml"}', "unknown format 'xml'"),
+        (b'{"url": "file:///a.csv", "checksum": ""}', "checksum '' is not sha256:"),
+        (b'{"url": "file:///a.csv", "format": ""}', "unknown format ''"),
+        (b'{"url": "file:///a.csv", "sha256": "00"}', "has a field 'sha256'; known are url, format, checksum"),
+        (b'{"url": "file:///a.csv", "url": "file:///b.csv"}', "has `url` twice"),
+        (b'{"url": "file:///a.csv", "checksum": null, "checksum": null}', "has `checksum` twice"),
         (b"file:///a.xml", "unknown format: the name 'a.xml'"),
         (b"file:///a.gz", "unknown format"),
         (b"file:///a b.csv", "holds blanks"),

@@ -77,6 +77,20 @@ def truncated(data: bytes, said: int) -> Answer:
     return answer
 
 
+def unmeasured(data: bytes, **headers: str) -> Answer:
+    """The body ends where the connection ends."""
+
+    def answer(handler: Handler) -> None:
+        handler.begin(200, headers)
+        handler.write(data)
+
+    return answer
+
+
+def in_chunks(data: bytes) -> Answer:
+    return unmeasured(b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data), **{"Transfer-Encoding": "chunked"})
+
+
 def endless(piece: bytes) -> Answer:
     def answer(handler: Handler) -> None:
         handler.begin(200, {})
