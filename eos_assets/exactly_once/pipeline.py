@@ -61,11 +61,14 @@ class Pipeline:
             )
         if not self.sinks:
             raise EosError(f"Pipeline {self.name} declares no sink.", "Give it a topic to write to.")
-        names = [self.source.name, *(sink.name for sink in self.sinks), self.names().dead_letters]
-        if len(set(names)) < len(names):
+        own = self.names()
+        names = [self.source.name, *(sink.name for sink in self.sinks), own.dead_letters]
+        names += [own.ledger, own.provenance, own.changelog, own.seen]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
             raise EosError(
-                f"Pipeline {self.name} reads and writes one topic, or names a sink twice: {', '.join(names)}.",
-                "Give it a sink of its own: its own output would come back as input for ever.",
+                f"Pipeline {self.name} reads and writes one topic, or writes it for two purposes: {', '.join(twice)}.",
+                "Give it a source and sinks of their own, beside its dead letters and the topics named eos.….",
             )
         for sink in self.sinks:
             if sink.compacted:

@@ -252,6 +252,10 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
     [
         ({"sink": []}, "declares no sink"),
         ({"source": Topic("t-dead-letters")}, "reads and writes one topic"),
+        ({"sink": [Topic("t"), Topic("t")]}, r"two purposes: t\."),
+        ({"sink": Topic("eos.p.ledger")}, r"two purposes: eos\.p\.ledger\."),
+        ({"source": Topic("eos.p.provenance")}, r"two purposes: eos\.p\.provenance\."),
+        ({"sink": [Topic("t"), Topic("eos.p.2.changelog")], "generation": 2}, r"two purposes: eos\.p\.2\.changelog"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"durability": "prod"}, "durability='prod'"),
         ({"transaction_timeout_ms": 10}, "transaction_timeout_ms=10"),
