@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.code_version import code_version as version_of
+from eos_assets.exactly_once.code_version import name_of
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
@@ -196,7 +197,7 @@ def pipeline(
 
     def declare(transform: Transform) -> Pipeline:
         return Pipeline(
-            name=name or transform.__name__,
+            name=name or name_of(transform),
             source=source,
             sinks=sinks,
             transform=transform,

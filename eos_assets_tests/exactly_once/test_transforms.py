@@ -525,3 +525,6 @@ def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: 
     assert result.holds, "what other code wrote is not compared with the code of today"
     (values_recompute,) = [finding for finding in result.findings if finding.name == "values_recompute"]
     assert "100 offsets were written by other code" in values_recompute.detail
+    again = verify_pipeline(changed.pipeline, lab.spark, lab.connection)
+    assert again.incremental
+    assert again.versions == result.versions
