@@ -14,12 +14,13 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preflight import check_state
-from eos_assets.exactly_once.shape import transformed
+from eos_assets.exactly_once.shape import originless, transformed
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.exactly_once.state import State
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import last_records, reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -57,11 +58,24 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     if pipeline.stateful:
         return preview_of_fold(pipeline, spark, connection, count)
     there = bounds(connection, pipeline.source.name)
-    ranges = [OffsetRange(p, max(b.start, b.stable - count), b.stable) for p, b in there.items() if b.stable > b.start]
+    ends = {p: b.stable for p, b in there.items() if b.stable > b.start}
+    firsts = last_offsets(connection, pipeline.source.name, ends, count)
+    ranges = [OffsetRange(p, first, ends[p]) for p, first in firsts.items()]
     if not ranges:
         return []
     source = records(spark, connection, pipeline.source.name, ranges)
     return side_by_side(pipeline, source, transformed(pipeline, source), count)
+
+
+def last_offsets(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
+    """Partition → where its last `count` visible records begin; without those that have none. The last offsets may be
+    markers and aborted records."""
+    consumer = reader(connection)
+    try:
+        found = {p: last_records(consumer, topic, p, end, count) for p, end in ends.items()}
+    finally:
+        consumer.close()
+    return {p: records[0].offset() or 0 for p, records in found.items() if records}
 
 
 def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
@@ -76,6 +90,8 @@ def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", c
             "Mend it, or let it return an `error` for such records; nothing was written.",
         ) from failure
     for row in rows:
+        if row.origin is None:
+            raise originless(pipeline)
         at = (row.origin.partition, row.origin.offset)
         if at in chosen:
             by_origin.setdefault(at, []).append(row)
@@ -117,6 +133,7 @@ def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Conne
     names = [name for name in ("key", "value", "topic", "partition", "error", "skip") if name in rows.columns]
     origin = f.struct(f.col("o_partition").alias("partition"), f.col("o_offset").alias("offset")).alias("origin")
     if not lagging:
-        ends = [f.lit(number) for r in ranges for number in (r.partition, r.end - count)]
-        source = source.where(f.col("origin.offset") >= f.create_map(*ends)[f.col("origin.partition")])
+        firsts = last_offsets(connection, pipeline.source.name, {r.partition: r.end for r in ranges}, count)
+        begins = [f.lit(number) for place in firsts.items() for number in place]
+        source = source.where(f.col("origin.offset") >= f.create_map(*begins)[f.col("origin.partition")])
     return side_by_side(pipeline, source, rows.select(*names, origin), count)

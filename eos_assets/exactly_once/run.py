@@ -17,6 +17,7 @@ from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
+from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import (
@@ -28,7 +29,7 @@ from eos_assets.exactly_once.preflight import (
     largest_batch,
 )
 from eos_assets.exactly_once.report import DONE, RunReport
-from eos_assets.exactly_once.shape import TOO_LARGE, transformed, travelling
+from eos_assets.exactly_once.shape import TOO_LARGE, originless, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal
@@ -111,6 +112,8 @@ class Run:
                 if turned_away:
                     raise turned_away from failure
                 self.refuse_misplaced(failure)
+                if without_origin(failure):
+                    raise originless(self.pipeline) from failure
                 self.note(failure)
                 if not may_heal(failure) and self.isolation.isolate(plans, ranges, brief(failure)):
                     fruitless = 0  # max_isolated ends it
