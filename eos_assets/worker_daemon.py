@@ -4,6 +4,7 @@ the network, and with the modules that tasks need imported before the fork. docs
 import gc
 import importlib
 import socket
+from collections.abc import Callable
 
 from eos_assets.worker_path import leave_archives
 
@@ -25,6 +26,20 @@ def acknowledge_at_once(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, quick, 1)
 
 
+def served(begin: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """Spark's function that serves one task, made quick, and quiet where Spark has gone away: after an error elsewhere
+    in its task it closes the connection. The daemon lets a worker that says 1 end, as it does after an exception."""
+
+    def worker(sock: socket.socket, authenticated: bool) -> int:
+        acknowledge_at_once(sock)
+        try:
+            return int(begin(sock, authenticated))
+        except EOFError:
+            return 1
+
+    return worker
+
+
 def serve() -> None:
     from pyspark import daemon
 
@@ -32,13 +47,7 @@ def serve() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a worker collects garbage behind every task, and need not look at all this again
-    begin = daemon.worker
-
-    def worker(sock: socket.socket, authenticated: bool) -> int:
-        acknowledge_at_once(sock)
-        return int(begin(sock, authenticated))  # type: ignore[no-untyped-call]
-
-    daemon.worker = worker
+    daemon.worker = served(daemon.worker)
     daemon.manager()  # type: ignore[no-untyped-call]
 
 

@@ -2,21 +2,44 @@
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType, FunctionType, ModuleType
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from eos_assets.errors import EosError
 from eos_assets.kafka.topics import Topic
 
-#: Constants of these kinds are told by their text.
+#: Constants of these kinds are told by their text; so are Spark's types, which need no import here.
 PLAIN = (bool, int, float, str, bytes, type(None))
+TOLD = (*PLAIN, re.Pattern, Decimal, date, time, timedelta, tzinfo, Enum)
+SPARK_TYPES = "pyspark.sql.types"
+#: A text that is another one in every process.
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def code_version(function: Callable[..., Any], sinks: Sequence[Topic]) -> str:
-    """Covers the function, the functions and plain constants of its package that it uses, and the sinks' partitions."""
+    """Covers the function, the functions and plain constants of its package that it uses, what it was made with, and
+    the sinks' partitions."""
     places = ",".join(f"{sink.name}/{sink.partitions}" for sink in sinks)
-    text = "\n".join(Texts(package_of(function)).of(function))
+    text = "\n".join(Texts(package_of(plain_function(function))).of(function))
     return hashlib.sha256(f"{places}\n{text}".encode()).hexdigest()[:12]
+
+
+def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function inside a partial one, or behind a method."""
+    while isinstance(function, partial | MethodType):
+        function = function.func if isinstance(function, partial) else function.__func__
+    return function
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Empty for an object that has none."""
+    return str(getattr(plain_function(function), "__name__", ""))
 
 
 def package_of(thing: Any) -> str:
@@ -34,21 +57,36 @@ class Texts:
         self.functions: list[Callable[..., Any]] = []
 
     def of(self, function: Callable[..., Any]) -> Iterator[str]:
-        if function in self.functions:
+        if isinstance(function, partial):
+            yield from self.of(function.func)
+            yield from self.meaning("arguments", function.args)
+            yield from self.meaning("arguments", function.keywords)
+            return
+        function = plain_function(function)
+        if any(function is known for known in self.functions):
             return
         self.functions.append(function)
-        try:
-            yield inspect.getsource(function)
-        except (OSError, TypeError):
-            yield function.__qualname__
+        yield source_of(function)
         if not isinstance(function, FunctionType):
             return
+        yield from self.made_with(function)
         names = names_in(function.__code__)
         yield from self.among(names, function.__globals__)
         for name in sorted(names):
             module = function.__globals__.get(name)
             if isinstance(module, ModuleType) and package_of(module) == self.package:
                 yield from self.among(names, vars(module))
+
+    def made_with(self, function: FunctionType) -> Iterator[str]:
+        """What a factory gave it: one text makes many functions."""
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not set yet
+                continue
+            yield from self.meaning(name, value)
+        yield from self.meaning("defaults", function.__defaults__ or ())
+        yield from self.meaning("defaults", function.__kwdefaults__ or {})
 
     def among(self, names: set[str], there: dict[str, Any]) -> Iterator[str]:
         """What these names mean in a module."""
@@ -61,13 +99,14 @@ class Texts:
     def meaning(self, name: str, value: Any) -> Iterator[str]:
         """Never an address in memory: the same code has the same version in every process."""
         value = function_in(value)
-        if isinstance(value, FunctionType):
-            if package_of(value) == self.package:
+        if isinstance(value, FunctionType | MethodType | partial):
+            if package_of(plain_function(value)) == self.package:
                 yield from self.of(value)
-        elif isinstance(value, PLAIN):
-            yield f"{name} = {value!r}"
+        elif isinstance(value, TOLD) or type(value).__module__ == SPARK_TYPES:
+            if not ADDRESS.search(repr(value)):
+                yield f"{name} = {value!r}"
         elif isinstance(value, set | frozenset):
-            yield f"{name} = {sorted(map(repr, value))}"
+            yield f"{name} = {sorted(text for text in map(repr, value) if not ADDRESS.search(text))}"
         elif isinstance(value, dict):
             for key, part in value.items():
                 yield from self.meaning(f"{name}[{key!r}]" if isinstance(key, PLAIN) else name, part)
@@ -77,8 +116,22 @@ class Texts:
 
 
 def function_in(value: Any) -> Any:
-    """A UDF holds its function."""
-    return getattr(value, "func", value)
+    """A UDF holds its function. Only what is its own counts: a frame would ask Spark for a column of that name."""
+    return getattr(value, "__dict__", {}).get("func", value)
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError) as failure:
+        name = getattr(function, "__qualname__", None)
+        if name is None:
+            raise EosError(
+                f"{type(function).__qualname__} is an object that is called like a function: nobody can tell the "
+                "version of its code.",
+                "Declare a function, or give a code_version.",
+            ) from failure
+        return str(name)
 
 
 def names_in(code: CodeType) -> set[str]:

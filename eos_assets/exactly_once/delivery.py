@@ -1,6 +1,7 @@
 """Records in, handed to the producer as it has room for them; what it does not take gets its meaning."""
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,17 @@ CHUNK_ROWS = 10_000
 CHUNK_BYTES = 4 << 20
 #: Records produced one by one between two looks at the delivery reports.
 POLL_ROWS = 500
+
+#: What a broker says of a record that it will never take, and what that means: no retry heals it.
+NEVER_TAKEN = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "it is too large for the topic (max.message.bytes)",
+    KafkaError.RECORD_LIST_TOO_LARGE: "its batch is too large for the topic (segment.bytes)",
+    KafkaError.INVALID_TIMESTAMP: "the topic takes no such `timestamp` (message.timestamp.before.max.ms, "
+    "message.timestamp.after.max.ms)",
+    KafkaError.INVALID_RECORD: "the topic takes no such record",
+    KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it",
+}
+Header = tuple[str | None, bytes | None]
 
 
 class Delivery:
@@ -53,7 +65,7 @@ class Delivery:
     def produce_one_by_one(self, target: Target, rows: pa.RecordBatch) -> None:
         """Records with headers or a timestamp of their own: an array of records has no place for those."""
         for number, row in enumerate(rows.to_pylist()):
-            headers = [(h["key"], h["value"]) for h in row.get("headers") or []]
+            headers = [(h["key"], h["value"]) if h else (None, None) for h in row.get("headers") or []]
             self.produce_one(target, row["o_offset"], row["key"], row["value"], headers, row.get("timestamp"))
             if number % POLL_ROWS == 0:
                 self.producer.poll()
@@ -64,19 +76,36 @@ class Delivery:
         origin: int,
         key: bytes | None,
         value: bytes | None,
-        headers: list[tuple[str, bytes | None]],
+        headers: Sequence[Header],
         timestamp: int | None = None,
     ) -> None:
+        named = self._named(headers, origin)
+        if timestamp == 0:  # the C library takes it for "now"
+            raise Hopeless(f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka")
         size = len(key or b"") + len(value or b"")
         self.bytes_out += size
         self._make_room(1, size)
         try:
-            self.producer.produce(target.topic, target.partition, key, value, headers, timestamp)
+            self.producer.produce(target.topic, target.partition, key, value, named, timestamp)
         except KafkaException as failure:
             raise self._refusal(failure.args[0], target, origin) from failure
 
+    def _named(self, headers: Sequence[Header], origin: int) -> list[tuple[str, bytes | None]]:
+        """The headers, each with a name that can be written: the C library would cut one at a NUL."""
+        named = []
+        for name, content in headers:
+            if name is None:
+                raise Hopeless(f"{self._output(origin)} has a header without a key")
+            if "\0" in name:
+                raise Hopeless(f"{self._output(origin)} has a header with a NUL in its key: {name!r}")
+            named.append((name, content))
+        return named
+
+    def _output(self, origin: int) -> str:
+        return f"the output of {self.job.names.source}/{self.partition} offset {origin}"
+
     def _refusal(self, error: KafkaError, target: Target, origin: int) -> Exception:
-        what = f"the output of {self.job.names.source}/{self.partition} offset {origin}" if origin >= 0 else "a state"
+        what = self._output(origin) if origin >= 0 else "a state"
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
             return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
         return self._meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
@@ -88,6 +117,9 @@ class Delivery:
             return Fenced(f"{what}: {cause.str()}")
         if kind := denial(cause):
             return Denied(f"{what}: {cause.name()}: {cause.str()}", kind)
+        for told in (error, cause):
+            if told.code() in NEVER_TAKEN:
+                return Hopeless(f"{what}: {told.str()}: {NEVER_TAKEN[told.code()]}")
         return Fatal(f"{what}: {error.str()}")
 
     def flush(self) -> None:
@@ -96,7 +128,4 @@ class Delivery:
         if missing := self.producer.flush(patience):
             raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
         for (topic, partition), error in self.producer.failed.items():
-            what = f"a record was not delivered to {topic}/{partition}"
-            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise Hopeless(f"{what}: {error.str()}")
-            raise self._meaning(error, what)
+            raise self._meaning(error, f"a record was not delivered to {topic}/{partition}")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eos_assets.exactly_once.routes import Hopeless, Integers
 
@@ -15,6 +16,8 @@ class Numbering:
         self.origins = 0
         self.last_origin = -1
         self._next_sequence = 0
+        #: Origin and sequence of the last row that is written.
+        self._last_written = (-1, -1)
 
     def number(self, rows: pa.RecordBatch, offsets: Integers) -> Integers:
         """The sequence of each row: given by the transform, else the order of arrival."""
@@ -43,12 +46,22 @@ class Numbering:
         given: Integers = rows["sequence"].to_numpy()
         if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
             raise Hopeless(f"a sequence in partition {self.partition} is negative or larger than 32 bits hold")
-        before = self._next_sequence - 1 if offsets[0] == self.last_origin else -1
-        repeated = (np.diff(offsets, prepend=self.last_origin) == 0) & (np.diff(given, prepend=before) <= 0)
+        if "skip" in rows.schema.names:  # a skip is no output, and needs no number
+            written = ~pc.fill_null(rows["skip"], False).to_numpy(zero_copy_only=False)
+            self.check_unique(offsets[written], given[written])
+        else:
+            self.check_unique(offsets, given)
+        return given
+
+    def check_unique(self, offsets: Integers, given: Integers) -> None:
+        if not len(offsets):
+            return
+        origin, sequence = self._last_written
+        repeated = (np.diff(offsets, prepend=origin) == 0) & (np.diff(given, prepend=sequence) <= 0)
         if repeated.any():
             at = int(np.argmax(repeated))
             raise Hopeless(
                 f"two outputs of source offset {offsets[at]} of partition {self.partition} have the sequence "
                 f"{given[at]}: give each one a number of its own"
             )
-        return given
+        self._last_written = (int(offsets[-1]), int(given[-1]))

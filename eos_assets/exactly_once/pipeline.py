@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.code_version import code_version as version_of
+from eos_assets.exactly_once.code_version import name_of
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
 from eos_assets.kafka.topics import FOREVER, Topic
@@ -61,11 +62,14 @@ class Pipeline:
             )
         if not self.sinks:
             raise EosError(f"Pipeline {self.name} declares no sink.", "Give it a topic to write to.")
-        names = [self.source.name, *(sink.name for sink in self.sinks), self.names().dead_letters]
-        if len(set(names)) < len(names):
+        own = self.names()
+        names = [self.source.name, *(sink.name for sink in self.sinks), own.dead_letters]
+        names += [own.ledger, own.provenance, own.changelog, own.seen]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
             raise EosError(
-                f"Pipeline {self.name} reads and writes one topic, or names a sink twice: {', '.join(names)}.",
-                "Give it a sink of its own: its own output would come back as input for ever.",
+                f"Pipeline {self.name} reads and writes one topic, or writes it for two purposes: {', '.join(twice)}.",
+                "Give it a source and sinks of their own, beside its dead letters and the topics named eos.….",
             )
         for sink in self.sinks:
             if sink.compacted:
@@ -193,7 +197,7 @@ def pipeline(
 
     def declare(transform: Transform) -> Pipeline:
         return Pipeline(
-            name=name or transform.__name__,
+            name=name or name_of(transform),
             source=source,
             sinks=sinks,
             transform=transform,

@@ -1,6 +1,6 @@
 """What must hold before a run: topics, ids, durability, group, timeouts. Refuses with the reason; writes nothing."""
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from eos_assets.errors import EosError
@@ -13,8 +13,12 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.denied import denial
+from eos_assets.kafka.offsets import await_stable, bounds
 from eos_assets.kafka.tail import stream
-from eos_assets.kafka.topics import await_visible, compare_topics
+from eos_assets.kafka.topics import await_visible, compare_topics, has_partitions
+
+#: How long the end of another run's transaction may take to reach the ledger.
+LEDGER_SECONDS = 10.0
 
 
 def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict[str, int]:
@@ -64,6 +68,9 @@ def grow(connection: Connection, topic: str, partitions: int) -> None:
         try:
             future.result()
         except KafkaException as error:
+            another_was_faster = error.args[0].code() == KafkaError.INVALID_PARTITIONS
+            if another_was_faster and has_partitions(topic, partitions, connection):
+                continue
             if not denial(error.args[0]):
                 raise
             principal = connection.security.principal
@@ -83,20 +90,53 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     ids = connection.topic_ids(topics)
     if mode is not Mode.EXACTLY_ONCE:
         return ids
-    for plan in plans:
-        if plan.genesis:
-            check_kind(pipeline, connection, plan.genesis)
-        check_ids(pipeline, plan.genesis, ids)
-    fresh = [plan.partition for plan in plans if plan.genesis is None]
-    all_fresh = len(fresh) == len(plans)
-    began = other_genesis(pipeline, connection, fresh) if all_fresh else None
+    geneses = {plan.partition: plan.genesis or late_genesis(pipeline, connection, plan.partition) for plan in plans}
+    for genesis in geneses.values():
+        if genesis:
+            check_kind(pipeline, connection, genesis)
+        check_ids(pipeline, genesis, ids)
+    fresh = [partition for partition, genesis in geneses.items() if genesis is None]
+    if len(fresh) < len(plans):
+        return ids
+    began = other_genesis(pipeline, connection, fresh)
+    if began is None and not pipeline.shared_sink:
+        began = check_sinks(pipeline, connection)
     check_ids(pipeline, began, ids)
-    check_empty(names.provenance, fresh, connection, "The ledger is empty, but its provenance topic is not")
-    if all_fresh and began is None and not pipeline.shared_sink:
-        for sink in pipeline.sinks:
-            topic = names.sink(sink.name)
-            check_empty(topic, connection.partitions(topic), connection, "The ledger is empty, but the sink is not")
     return ids
+
+
+def late_genesis(pipeline: Pipeline, connection: Connection, partition: int) -> Genesis | None:
+    """The genesis that another run has written since we planned: provenance without one is refused."""
+    names = pipeline.names()
+    visible = next(stream(connection, names.provenance, partition), None)
+    if visible is None:
+        return None
+    genesis = genesis_now(connection, names.ledger, [partition])
+    if genesis is None:
+        raise not_empty("The ledger is empty, but its provenance topic is not", visible)
+    return genesis
+
+
+def check_sinks(pipeline: Pipeline, connection: Connection) -> Genesis | None:
+    """Sinks that hold records before the ledger does are refused. If another run began meanwhile: its genesis."""
+    names = pipeline.names()
+    for topic in (names.sink(sink.name) for sink in pipeline.sinks):
+        for partition in connection.partitions(topic):
+            visible = next(stream(connection, topic, partition), None)
+            if visible is not None:
+                genesis = genesis_now(connection, names.ledger, connection.partitions(names.ledger))
+                if genesis is None:
+                    raise not_empty("The ledger is empty, but the sink is not", visible)
+                return genesis
+    return None
+
+
+def genesis_now(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
+    """A genesis in one of these partitions of a ledger. The end of a transaction may reach them later than the topics
+    in which we have seen it, so what is open there is awaited."""
+    there = bounds(connection, topic, partitions)
+    await_stable(connection, [topic], {(topic, p): b.high for p, b in there.items()}, LEDGER_SECONDS)
+    return first_genesis(connection, topic, partitions)
 
 
 def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) -> None:
@@ -124,7 +164,11 @@ def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) 
 def other_genesis(pipeline: Pipeline, connection: Connection, fresh: list[int]) -> Genesis | None:
     """A genesis in a partition of the ledger that is not planned; None if it never ran. The fresh ones are empty."""
     topic = pipeline.names().ledger
-    for partition in sorted(set(connection.partitions(topic)) - set(fresh)):
+    return first_genesis(connection, topic, sorted(set(connection.partitions(topic)) - set(fresh)))
+
+
+def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
+    for partition in partitions:
         first = next(stream(connection, topic, partition), None)
         found = ledger.load(first.value() or b"") if first else None
         if isinstance(found, Genesis):
@@ -171,16 +215,13 @@ def grown(pipeline: Pipeline, before: int, now: int) -> EosError:
     )
 
 
-def check_empty(topic: str, partitions: list[int], connection: Connection, why: str) -> None:
-    """Empty for a reader of committed data: aborted attempts leave offsets behind, and no records."""
-    for partition in partitions:
-        visible = next(stream(connection, topic, partition), None)
-        if visible is not None:
-            raise EosError(
-                f"{why}: {topic}/{partition} holds a record at offset {visible.offset()}.",
-                "Declare shared_sink=True if others write there too, or an earlier generation did; else the ledger was "
-                "lost, and going on would write everything a second time: restore it, or begin with a new sink.",
-            )
+def not_empty(why: str, visible: Message) -> EosError:
+    """For a reader of committed data: aborted attempts leave offsets behind, and no records."""
+    return EosError(
+        f"{why}: {visible.topic()}/{visible.partition()} holds a record at offset {visible.offset()}.",
+        "Declare shared_sink=True if others write there too, or an earlier generation did; else the ledger was "
+        "lost, and going on would write everything a second time: restore it, or begin with a new sink.",
+    )
 
 
 def check_group(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:

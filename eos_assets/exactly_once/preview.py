@@ -14,10 +14,11 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preflight import check_state
-from eos_assets.exactly_once.shape import transformed
+from eos_assets.exactly_once.shape import originless, transformed
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.exactly_once.state import State
+from eos_assets.kafka import tail
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 
@@ -57,11 +58,34 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     if pipeline.stateful:
         return preview_of_fold(pipeline, spark, connection, count)
     there = bounds(connection, pipeline.source.name)
-    ranges = [OffsetRange(p, max(b.start, b.stable - count), b.stable) for p, b in there.items() if b.stable > b.start]
+    ends = {p: b.stable for p, b in there.items() if b.stable > b.start}
+    firsts = last_offsets(connection, pipeline.source.name, ends, count)
+    ranges = [OffsetRange(p, first, ends[p]) for p, first in firsts.items()]
     if not ranges:
         return []
     source = records(spark, connection, pipeline.source.name, ranges)
     return side_by_side(pipeline, source, transformed(pipeline, source), count)
+
+
+def last_offsets(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
+    """Partition → where its last `count` visible records begin; without those that have none. The last offsets may be
+    markers and aborted records."""
+    consumer = tail.reader(connection)
+    try:
+        found = {p: tail.last_records(consumer, topic, p, end, count) for p, end in ends.items()}
+    finally:
+        consumer.close()
+    return {p: messages[0].offset() or 0 for p, messages in found.items() if messages}
+
+
+def next_ranges(connection: Connection, topic: str, ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
+    """The ranges cut behind their first `count` visible records; without those that have none."""
+    consumer = tail.reader(connection)
+    try:
+        found = [(r, tail.records(consumer, topic, r.partition, r.start, r.end, count)) for r in ranges if r.size]
+    finally:
+        consumer.close()
+    return [OffsetRange(r.partition, r.start, (messages[-1].offset() or 0) + 1) for r, messages in found if messages]
 
 
 def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
@@ -76,6 +100,8 @@ def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", c
             "Mend it, or let it return an `error` for such records; nothing was written.",
         ) from failure
     for row in rows:
+        if row.origin is None:
+            raise originless(pipeline)
         at = (row.origin.partition, row.origin.offset)
         if at in chosen:
             by_origin.setdefault(at, []).append(row)
@@ -100,23 +126,26 @@ def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Conne
     from pyspark.sql import functions as f
 
     check_state(pipeline, connection, Mode.EXACTLY_ONCE)
+    topic = pipeline.source.name
     plans = [plan for plan in make_plan(pipeline, connection) if plan.stable_end > plan.log_start]
-    lagging = [plan for plan in plans if plan.lag]
-    partitions = len(connection.partitions(pipeline.source.name))
+    lagging = next_ranges(connection, topic, [plan.range for plan in plans], count)
+    firsts = {} if lagging else last_offsets(connection, topic, {p.partition: p.stable_end for p in plans}, count)
+    if not lagging and not firsts:
+        return []
+    partitions = len(connection.partitions(topic))
     state = State(pipeline, spark, connection)
     if lagging:
-        ranges = [OffsetRange(p.partition, p.position, min(p.stable_end, p.position + count)) for p in lagging]
-        loaded = state.at({p.partition: p.tail for p in lagging})
+        ranges = lagging
+        chosen = {r.partition for r in ranges}
+        loaded = state.at({p.partition: p.tail for p in plans if p.partition in chosen})
     else:
         ranges = [OffsetRange(p.partition, p.log_start, p.stable_end) for p in plans]
         loaded = [empty(spark, store) for store in state.stores]
-    if not ranges:
-        return []
-    source = records(spark, connection, pipeline.source.name, ranges)
+    source = records(spark, connection, topic, ranges)
     rows = Folding(pipeline, partitions, {r.partition: r.end for r in ranges}).fold(source, loaded).outputs
     names = [name for name in ("key", "value", "topic", "partition", "error", "skip") if name in rows.columns]
     origin = f.struct(f.col("o_partition").alias("partition"), f.col("o_offset").alias("offset")).alias("origin")
     if not lagging:
-        ends = [f.lit(number) for r in ranges for number in (r.partition, r.end - count)]
-        source = source.where(f.col("origin.offset") >= f.create_map(*ends)[f.col("origin.partition")])
+        begins = [f.lit(number) for place in firsts.items() for number in place]
+        source = source.where(f.col("origin.offset") >= f.create_map(*begins)[f.col("origin.partition")])
     return side_by_side(pipeline, source, rows.select(*names, origin), count)

@@ -18,6 +18,7 @@ from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
+from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import (
@@ -29,7 +30,7 @@ from eos_assets.exactly_once.preflight import (
     largest_batch,
 )
 from eos_assets.exactly_once.report import DONE, RunReport
-from eos_assets.exactly_once.shape import TOO_LARGE, transformed, travelling
+from eos_assets.exactly_once.shape import TOO_LARGE, originless, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal, quotes_records
@@ -110,6 +111,8 @@ class Run:
             except Exception as failure:
                 self.refuse_denied(failure)
                 self.refuse_misplaced(failure)
+                if without_origin(failure):
+                    raise originless(self.pipeline) from failure
                 self.note(failure)
                 heals = may_heal(failure) or self.state.left_snapshot(failure)
                 if not heals and self.isolation.isolate(plans, ranges, brief(failure)):

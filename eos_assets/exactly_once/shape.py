@@ -45,6 +45,11 @@ def transformed(pipeline: Pipeline, records: "DataFrame") -> "DataFrame":
 def check_shape(result: "DataFrame", pipeline: str) -> None:
     """A clear error for a result that cannot be written, before anything runs."""
     found = {field.name: field.dataType.simpleString() for field in result.schema.fields}
+    twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
+    if twice:
+        raise EosError(
+            f"The result of {pipeline} has more than one column `{twice[0]}`.", "Keep one of them, or rename the other."
+        )
     origin = ",".join(f"{name}:{kind}" for name, kind in ORIGIN.items())
     if found.get("origin") != f"struct<{origin}>":
         raise EosError(
@@ -66,6 +71,15 @@ def check_shape(result: "DataFrame", pipeline: str) -> None:
                 f"Column `{name}` in the result of {pipeline} is {kind}.",
                 f"Make it {' or '.join(sorted(COLUMNS[name][0]))}.",
             )
+
+
+def originless(pipeline: Pipeline) -> EosError:
+    return EosError(
+        f"The transform of {pipeline.name} returned a row without an origin: its `origin` is null, and it came from no "
+        "source record.",
+        "Leave such rows out (`where origin is not null`), or join with `left`: a right or full outer join also gives "
+        "what matches no record. Nothing of the failed slices is visible.",
+    )
 
 
 #: In swift batches no key and no value may be larger, or the job fails with the word below and is run with care. So

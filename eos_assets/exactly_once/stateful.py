@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.code_version import code_version as version_of
+from eos_assets.exactly_once.code_version import name_of
 from eos_assets.exactly_once.pipeline import Fold, Pipeline
 from eos_assets.kafka.topics import Topic
 from eos_assets.proof.fact import Fact
@@ -69,7 +70,7 @@ def stateful(
             return fold(records, no_state(records.sparkSession, state))[0]
 
         return Pipeline(
-            name=name or fold.__name__,
+            name=name or name_of(fold),
             source=source,
             sinks=sinks,
             transform=from_nothing,

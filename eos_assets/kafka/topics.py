@@ -188,6 +188,15 @@ def await_visible(names: set[str], connection: Connection) -> None:
     raise EosError(f"The topics {', '.join(sorted(names))} have no leader yet.", "Check the brokers with `eos doctor`.")
 
 
+def has_partitions(topic: str, count: int, connection: Connection) -> bool:
+    """Whether a topic has so many partitions, or gets them now: brokers hear of growth later than their controller."""
+    for _ in range(CREATE_SECONDS * 10):
+        if len(connection.partitions(topic)) >= count:
+            return True
+        connection.admin.poll(0.1)
+    return False
+
+
 def is_compacted(topic: str, connection: Connection) -> bool:
     """Whether records of an existing topic may be replaced by later ones of the same key."""
     resource = ConfigResource(ResourceType.TOPIC, topic)

@@ -1,5 +1,6 @@
 """Where a sink record came from, and what became of a source record: read from the provenance maps."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,28 +42,33 @@ def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition:
                 continue
             at = int(np.searchsorted(found.sink_offsets, offset))
             if at < len(found.sink_offsets) and found.sink_offsets[at] == offset:
-                return link(pipeline, connection, found, at)
+                entry = entry_of(pipeline, connection, found.source_partition, found.start)
+                return link(pipeline, found, at, entry)
     return None
 
 
 def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> list[Link]:
     """What became of one source record: outputs, dead letters or a skip; empty if nothing yet."""
     there = bounds(connection, pipeline.source.name, [partition])[partition]
-    if not there.start <= offset < there.high:
+    found: list[Link] = []
+    if offset < there.high:  # maps may outlive their source records
+        found = sorted(links_of(pipeline, connection, partition, offset), key=lambda one: one.sequence)
+    if not found and not there.start <= offset < there.high:
+        why = "was deleted, and no map names it" if offset < there.start else "is not among them"
         raise EosError(
-            f"{pipeline.source.name}/{partition} holds the offsets {there.start} to {there.high - 1}; {offset} is not "
-            "among them.",
+            f"{pipeline.source.name}/{partition} holds the offsets {there.start} to {there.high - 1}; {offset} {why}.",
             "Choose one of those.",
         )
-    return sorted(links_of(pipeline, connection, partition, offset), key=lambda one: one.sequence)
+    return found
 
 
 def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> Iterator[Link]:
     if partition not in connection.partitions(pipeline.names().provenance):
         return  # the source has grown, and no run has seen it yet
+    entry_at = functools.cache(lambda start: entry_of(pipeline, connection, partition, start))
     for found in maps(pipeline, connection, partition):
         for at in np.flatnonzero(found.source_offsets == offset):
-            yield link(pipeline, connection, found, int(at))
+            yield link(pipeline, found, int(at), entry_at(found.start))
 
 
 def without_output(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:
@@ -77,14 +83,14 @@ def without_output(pipeline: Pipeline, connection: Connection, partition: int, o
     return "processed; retention has taken the map that says what it became"
 
 
-def link(pipeline: Pipeline, connection: Connection, found: ProvenanceMap, at: int) -> Link:
+def link(pipeline: Pipeline, found: ProvenanceMap, at: int, entry: LedgerEntry | None) -> Link:
     skipped = found.partition < 0  # a sink may have that name
     became = SKIPPED if skipped else f"{found.topic}/{found.partition}/{found.sink_offsets[at]}"
     return Link(
         source=f"{pipeline.source.name}/{found.source_partition}/{found.source_offsets[at]}",
         became=became,
         sequence=int(found.sequences[at]),
-        entry=entry_of(pipeline, connection, found.source_partition, found.start),
+        entry=entry,
     )
 
 

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches
 from eos_assets.exactly_once.business_key import check_business_key
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.spark_errors import brief
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.tail import stream
 from eos_assets.proof import proven
 from eos_assets.proof.case import Case, Scope
 from eos_assets.proof.invariants import (
@@ -104,12 +107,11 @@ class Verifier:
         if self.proof:
             findings.append(self.proof.state_recomputes(self.tables.bearable() if self.proof.ranges else None))
         findings.append(self.no_open_transactions(begun))
-        versions = code_versions(entry for w in self.window.partitions.values() for entry in w.entries)
         result = Verification(
             self.pipeline.name,
             self.mode,
             findings,
-            versions,
+            code_versions(self.history()),
             self.figures(),
             self.window.incremental,
             self.partition_rows(),
@@ -117,6 +119,15 @@ class Verifier:
         if result.holds and self.closed():
             proven.store(self.connection, self.names, self.window.ends)
         return result
+
+    def history(self) -> Iterator[LedgerEntry]:
+        """All entries of the ledger, also those before the last proof: they tell which code wrote what."""
+        for partition, window in self.window.partitions.items():
+            proven_upto = self.window.starts.get((self.names.ledger, partition), 0)
+            if proven_upto:
+                for message in stream(self.connection, self.names.ledger, partition, upto=proven_upto):
+                    yield from entries([ledger.load(message.value() or b"")])
+            yield from entries(window.rows)
 
     def no_open_transactions(self, begun: float) -> Finding:
         """What was open at the first look gets until its timeout to end; only then is it stuck."""
@@ -282,6 +293,10 @@ class Verifier:
         found = self.tallies[tallied]
         detail = f"{found.n} {broken}" if found.n else holds
         return Finding(name or tallied, not found.n, detail, tuple(found.examples[:SHOWN]), severity)
+
+
+def entries(rows: Iterable[Genesis | LedgerEntry]) -> Iterator[LedgerEntry]:
+    return (row for row in rows if isinstance(row, LedgerEntry))
 
 
 def sink_task(case: Case) -> Task:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -18,9 +19,12 @@ from confluent_kafka import (
 )
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once import preflight
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.plan import make_plan
+from eos_assets.exactly_once.preflight import grow
 from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import create_topics
 from eos_assets_tests.conftest import MakeTopic
@@ -102,6 +106,37 @@ def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab:
         with pytest.raises(EosError, match="The ledger is empty, but the sink is not"):
             lab.run(partitions=chosen)
     assert len(lab.read()) == 1
+
+
+@pytest.mark.parametrize(
+    ("look", "theirs"),
+    [("late_genesis", [0]), ("check_sinks", [1])],
+    ids=["provenance", "sink"],
+)
+def test_a_run_that_planned_before_the_first_commit_of_another_goes_on(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, look: str, theirs: list[int]
+) -> None:
+    """The other one commits just before the look at a topic that was empty when the ledger was."""
+    lab = make_lab(partitions=2)
+    lab.fill(40)
+    looks = getattr(preflight, look)
+
+    def late(*asked: Any) -> Any:
+        monkeypatch.setattr(preflight, look, looks)
+        assert lab.run(partitions=theirs).complete
+        return looks(*asked)
+
+    monkeypatch.setattr(preflight, look, late)
+    assert lab.run(partitions=[0]).complete
+    assert lab.run().complete
+    assert sorted(int(message.key() or 0) for message in lab.read()) == list(range(40))
+
+
+def test_two_runs_may_let_the_ledger_grow(connection: Connection, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2).name
+    for _ in range(2):
+        grow(connection, topic, 4)
+    assert len(connection.partitions(topic)) == 4
 
 
 @pytest.mark.parametrize("which", ["source", "sink", "ledger"])

@@ -4,9 +4,15 @@ import importlib
 import itertools
 import linecache
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +20,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import LongType, StructType
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger, provenance
-from eos_assets.exactly_once.code_version import code_version
+from eos_assets.exactly_once.code_version import Texts, code_version
 from eos_assets.exactly_once.failures import Failures, InjectedFailure
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.modes import Mode
@@ -252,6 +259,10 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
     [
         ({"sink": []}, "declares no sink"),
         ({"source": Topic("t-dead-letters")}, "reads and writes one topic"),
+        ({"sink": [Topic("t"), Topic("t")]}, r"two purposes: t\."),
+        ({"sink": Topic("eos.p.ledger")}, r"two purposes: eos\.p\.ledger\."),
+        ({"source": Topic("eos.p.provenance")}, r"two purposes: eos\.p\.provenance\."),
+        ({"sink": [Topic("t"), Topic("eos.p.2.changelog")], "generation": 2}, r"two purposes: eos\.p\.2\.changelog"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"durability": "prod"}, "durability='prod'"),
         ({"transaction_timeout_ms": 10}, "transaction_timeout_ms=10"),
@@ -338,6 +349,83 @@ def test_the_project_s_own_versions_are_the_same_in_every_process() -> None:
     ]
     assert runs[0].stdout
     assert runs[0].stdout == runs[1].stdout
+
+
+def scaled(factor: Any, table: Any = ()) -> Callable[..., Any]:
+    def transform(records: Any) -> Any:
+        return [record * factor for record in records if record not in table]
+
+    return transform
+
+
+def with_defaults(factor: int, *, unit: int) -> Callable[..., Any]:
+    def transform(records: Any, factor: int = factor, *, unit: int = unit) -> Any:
+        return [record * factor * unit for record in records]
+
+    return transform
+
+
+def multiply(factor: int, records: Any, unit: int = 1) -> Any:
+    return [record * factor * unit for record in records]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (scaled(2), scaled(3)),
+        (scaled(2, {"a": [1]}), scaled(2, {"a": [2]})),
+        (scaled(Decimal("1.5")), scaled(Decimal("2.5"))),
+        (scaled(re.compile("a")), scaled(re.compile("b"))),
+        (scaled(date(2026, 1, 1)), scaled(date(2026, 1, 2))),
+        (scaled(StructType().add("a", LongType())), scaled(StructType().add("b", LongType()))),
+        (scaled(scaled(2)), scaled(scaled(3))),
+        (scaled(partial(multiply, 2)), scaled(partial(multiply, 3))),
+        (with_defaults(2, unit=1), with_defaults(3, unit=1)),
+        (with_defaults(2, unit=1), with_defaults(2, unit=2)),
+        (partial(multiply, 2), partial(multiply, 3)),
+        (partial(multiply, 2, unit=1), partial(multiply, 2, unit=2)),
+    ],
+)
+def test_the_code_version_covers_what_a_function_was_made_with(one: Any, other: Any) -> None:
+    versions = [code_version(function, [Topic("t")]) for function in (one, one, other)]
+    assert versions[0] == versions[1]
+    assert versions[0] != versions[2]
+
+
+class Anything:
+    """Its text is another one in every process."""
+
+
+def test_no_address_in_memory_is_in_the_code_version() -> None:
+    class Kind(Enum):
+        THING = Anything()
+
+    texts = "\n".join(Texts("eos_assets_tests").of(scaled(Anything(), [Kind.THING, {Anything(), multiply}, Anything])))
+    assert "def transform" in texts
+    assert " at 0x" not in texts
+
+
+def test_a_frame_in_a_closure_is_not_asked_for_anything() -> None:
+    class Frame:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    assert code_version(scaled(Frame()), [Topic("t")]) == code_version(scaled(Frame()), [Topic("t")])
+
+
+def test_a_partial_function_may_be_declared_and_a_callable_object_needs_a_version() -> None:
+    class CalledLikeAFunction:
+        def __call__(self, records: Any) -> Any:
+            return records
+
+    declared = pipeline(source=Topic("s"), sink=Topic("t"))(partial(multiply, 2))
+    assert declared.name == "multiply"
+    with pytest.raises(EosError, match=r"nobody can tell the version.*\n.*give a code_version"):
+        pipeline(source=Topic("s"), sink=Topic("t"), name="p")(CalledLikeAFunction())
+    assert (
+        pipeline(source=Topic("s"), sink=Topic("t"), name="p", code_version="1")(CalledLikeAFunction()).code_version
+        == "1"
+    )
 
 
 def test_a_code_version_may_be_given() -> None:

@@ -73,15 +73,18 @@ def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
         rows = records.select("key", f.posexplode_outer(parts).alias("sequence", "value"), "origin")
         nothing = f.col("value").isNull()
         letter = f.when(nothing & f.col("key").isNull(), f.lit("nothing, and for nobody"))
-        return rows.select("*", (nothing & f.col("key").isNotNull()).alias("skip"), letter.alias("error"))
+        dash = f.coalesce(f.col("value") == "-", f.lit(False))
+        skip = dash | (nothing & f.col("key").isNotNull())
+        number = f.when(~dash, f.col("sequence")).alias("sequence")
+        return rows.select("key", "value", number, skip.alias("skip"), letter.alias("error"), "origin")
 
     lab = make_lab(spread, partitions=1)
-    lab.produce([b"a,b", b"", b"c"], key=b"k")
+    lab.produce([b"a,-,b,-", b"", b"c"], key=b"k")
     lab.produce([b""], key=None)
     report = lab.run()
     assert report.complete, report.summary()
     assert lab.values() == [b"a", b"b", b"c"]
-    assert (report.entries[0].skipped, report.entries[0].dead) == (1, 1)
+    assert (report.entries[0].skipped, report.entries[0].dead) == (2, 1)
     assert lab.broken() == set()
 
 
@@ -259,6 +262,25 @@ def test_a_small_table_may_be_joined(make_lab: MakeLab, spark: SparkSession) -> 
     assert lab.broken() == set()
 
 
+@pytest.mark.parametrize("on_error", ["stop", "isolate"])
+def test_a_row_without_an_origin_is_refused_at_once(make_lab: MakeLab, spark: SparkSession, on_error: str) -> None:
+    """An outer join gives what matches no record, too. No record is to blame for that, and none is set aside."""
+    names = spark.createDataFrame([("0", "zero"), ("x", "nobody")], "number string, name string")
+
+    def named(records: DataFrame) -> DataFrame:
+        joined = records.join(names, f.col("value").cast("string") == f.col("number"), "full")
+        return joined.select("key", f.col("name").alias("value"), "origin")
+
+    lab = make_lab(named, partitions=1, on_error=on_error)
+    lab.fill(3)
+    with pytest.raises(EosError, match=r"returned a row without an origin(.|\n)*join with `left`"):
+        lab.run()
+    with pytest.raises(EosError, match="returned a row without an origin"):
+        preview(lab.pipeline, lab.spark, lab.connection, 3)
+    assert lab.read() == []
+    assert lab.read(lab.pipeline.names().dead_letters) == []
+
+
 def test_a_table_that_is_joined_may_be_limited(make_lab: MakeLab, spark: SparkSession) -> None:
     """The result does not depend on where the source is cut."""
     few = spark.range(1000).limit(1000).select(f.col("id").cast("string").alias("number"))
@@ -428,6 +450,7 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
         "`note`, which means nothing": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
         "is bigint": lambda r: r.select(f.lit(1).cast("long").alias("value"), "origin"),
         "cannot be planned": lambda r: r.select("no_such_column", "origin"),
+        "more than one column `value`": lambda r: r.select("value", f.col("key").alias("value"), "origin"),
     }
     lab = make_lab()
     lab.fill(30)
@@ -549,6 +572,9 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
     assert len(shown) == 5
     for found in shown:
         assert int(found.results[0].value) == int(bytes(found.source.value)) ** 2
+    for partition in range(3):
+        lab.produce_transaction([b"1"] * 50, commit=False, partition=partition)
+    assert preview(lab.pipeline, lab.spark, lab.connection, 5) == shown, "aborted records hide none"
     assert lab.read() == []
 
 
@@ -568,3 +594,6 @@ def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: 
     assert result.holds, "what other code wrote is not compared with the code of today"
     (values_recompute,) = [finding for finding in result.findings if finding.name == "values_recompute"]
     assert "100 offsets were written by other code" in values_recompute.detail
+    again = verify_pipeline(changed.pipeline, lab.spark, lab.connection)
+    assert again.incremental
+    assert again.versions == result.versions

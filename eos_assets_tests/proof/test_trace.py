@@ -1,10 +1,16 @@
 """What became of a source record, and where a dead letter came from."""
 
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from eos_assets.errors import EosError
 from eos_assets.kafka.topics import Topic
-from eos_assets.proof.trace import origin_of, outcome_of, without_output
+from eos_assets.proof import trace
+from eos_assets.proof.trace import entry_of, origin_of, outcome_of, without_output
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 
 
@@ -33,6 +39,28 @@ def test_dead_letters_and_skips_are_traced(make_lab: MakeLab) -> None:
         assert link.entry is not None
         assert (link.entry.start, link.entry.next) == (0, 3)
     assert lab.broken() == set()
+
+
+def test_a_record_of_many_outputs_is_traced_with_one_look_at_the_ledger_and_after_its_deletion(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spread(records: DataFrame) -> DataFrame:
+        numbers = f.sequence(f.lit(1), f.lit(30)).cast("array<string>")
+        return records.where("origin.offset > 0").select("key", f.explode(numbers).alias("value"), "origin")
+
+    lab = make_lab(spread, partitions=1, drops=True)
+    lab.produce([b"0", b"1", b"2"])
+    assert lab.run().complete
+    counted = Mock(wraps=entry_of)
+    monkeypatch.setattr(trace, "entry_of", counted)
+    assert len(became(lab, 1)) == 30
+    assert counted.call_count == 1
+    for future in lab.connection.admin.delete_records([TopicPartition(lab.source, 0, 2)]).values():
+        future.result()
+    assert len(became(lab, 1)) == 30
+    for offset, told in ((0, "0 was deleted, and no map names it"), (3, "3 is not among them")):
+        with pytest.raises(EosError, match=told):
+            became(lab, offset)
 
 
 def test_a_dropped_record_and_one_that_is_still_to_come_are_told_apart(make_lab: MakeLab) -> None:

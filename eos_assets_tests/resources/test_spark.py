@@ -2,12 +2,16 @@
 
 import os
 import shlex
+import socket
+import struct
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -19,6 +23,7 @@ from eos_assets.settings import Settings
 from eos_assets.shipping import ship
 from eos_assets.spark_config import cluster_config
 from eos_assets.worker_path import ARCHIVE
+from eos_assets_tests.waiting import wait_for
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,21 @@ def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Pa
 
     assert spark.range(0, 10, numPartitions=1).mapInArrow(die_once, "id long").count() == 10
     assert seen.exists()
+
+
+def test_a_worker_that_spark_leaves_ends_quietly() -> None:
+    """Spark's daemon alone, and a connection that is closed before the first word."""
+    command = [sys.executable, "-m", "eos_assets.worker_daemon"]
+    environment = {**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "secret", "SPARK_REUSE_WORKER": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as daemon:
+        assert daemon.stdout is not None
+        (port,) = struct.unpack(">i", daemon.stdout.read(4))
+        with socket.create_connection(("127.0.0.1", port)) as left:
+            (pid,) = struct.unpack(">i", left.recv(4, socket.MSG_WAITALL))
+        wait_for(lambda: not psutil.pid_exists(pid))
+        _, errors = daemon.communicate(timeout=30)  # closes its input, which ends it
+    assert errors == b""
 
 
 def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:

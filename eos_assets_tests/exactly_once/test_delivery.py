@@ -1,0 +1,81 @@
+"""Records that no broker takes, or that the client would change: told with a reason, and never tried again."""
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+
+from eos_assets.exactly_once.delivery import NEVER_TAKEN, Delivery
+from eos_assets.exactly_once.job import Job
+from eos_assets.exactly_once.routes import Hopeless
+from eos_assets.exactly_once.target import Target
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.producer import Producer
+from eos_assets_tests.conftest import MakeTopic
+
+JOB = cast(Job, SimpleNamespace(names=SimpleNamespace(source="s"), transaction_timeout_ms=30_000))
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["alone", "in a transaction"])
+def test_a_timestamp_that_the_broker_refuses_is_hopeless(
+    connection: Connection, make_topic: MakeTopic, transactional: bool
+) -> None:
+    topic = make_topic(partitions=1).name
+    producer = Producer(connection.config(transactional_id=topic) if transactional else connection.config())
+    if transactional:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    delivery = Delivery(JOB, 0, producer)
+    delivery.produce_one(Target(topic, 0), 7, b"k", b"v", [], int(time.time() * 1000) + WEEK_MS)
+    with pytest.raises(Hopeless, match=r"Invalid timestamp: .*message\.timestamp\.after\.max\.ms"):
+        delivery.flush()
+    producer.close()
+
+
+@pytest.mark.parametrize("code", NEVER_TAKEN)
+def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transaction(code: int) -> None:
+    """Records of other partitions tell only that they were thrown away."""
+    told = KafkaError(KafkaError._PURGE_QUEUE)
+    broken = SimpleNamespace(
+        flush=lambda _: 0,
+        failed={("t", 0): told},
+        fatal_error=lambda: None,
+        transaction_error=lambda: KafkaError(code),
+    )
+    with pytest.raises(Hopeless, match="a record was not delivered to t/0"):
+        Delivery(JOB, 0, cast(Producer, broken)).flush()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"timestamp": 0}, "offset 7: timestamp 1970-01-01T00:00:00.000 cannot be written"),
+        ({"headers": [{"key": None, "value": b"x"}]}, "offset 7 has a header without a key"),
+        ({"headers": [None]}, "offset 7 has a header without a key"),
+        ({"headers": [{"key": "a\0b", "value": b"x"}]}, "offset 7 has a header with a NUL in its key"),
+    ],
+    ids=["timestamp 0", "no key", "no header", "NUL"],
+)
+def test_what_the_client_would_change_is_hopeless(
+    connection: Connection, make_topic: MakeTopic, changed: dict[str, Any], told: str
+) -> None:
+    topic = make_topic(partitions=1).name
+    row = {"o_offset": 7, "key": b"k", "value": b"v", "headers": [{"key": "", "value": None}], "timestamp": 1}
+    schema = pa.schema(
+        [
+            ("o_offset", pa.int64()),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+            ("timestamp", pa.int64()),
+        ]
+    )
+    delivery = Delivery(JOB, 0, Producer(connection.config()))
+    with pytest.raises(Hopeless, match=told):
+        delivery.produce_one_by_one(Target(topic, 0), pa.RecordBatch.from_pylist([row, {**row, **changed}], schema))
+    delivery.flush()
+    delivery.producer.close()
