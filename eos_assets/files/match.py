@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once import ledger
@@ -18,7 +18,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
 from eos_assets.proof.fact import Fact
-from eos_assets.proof.invariants import Finding, Violations
+from eos_assets.proof.invariants import SHOWN, Finding, Violations
 from eos_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,15 +40,24 @@ class FileSeen:
     delivered: str
     today: str | None
     reason: str = ""
+    #: Another digest, which an attempt saw that was not committed.
+    before: str | None = None
     #: False if there was no time left to look.
     looked: bool = True
+
+    @property
+    def place(self) -> str:
+        return f"{self.url}, offset {self.offset} of partition {self.partition}"
 
 
 def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
     """Every file that can still be fetched has the digest of the ledger. A difference is a warning: what was delivered
     stays as the ledger says, and somebody should know that the file says something else by now."""
     changed, equal, gone, left, why = Violations(), 0, 0, 0, ""
+    between: list[str] = []
     for file in files:
+        if file.before is not None:
+            between.append(f"{file.place}: an attempt before saw {file.before}, delivered {file.delivered}")
         if not file.looked:
             left += 1
         elif file.today is None:
@@ -57,15 +66,14 @@ def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
         elif file.today == file.delivered:
             equal += 1
         else:
-            changed.add(
-                f"{file.url}, offset {file.offset} of partition {file.partition}: "
-                f"delivered {file.delivered}, today {file.today}"
-            )
+            changed.add(f"{file.place}: delivered {file.delivered}, today {file.today}")
     note = f", {gone} cannot be fetched any more" if gone else ""
     note += f", {left} not looked at for lack of time" if left else ""
+    note += f", {len(between)} changed between two attempts" if between else ""
     if note and not equal and not changed.count:  # nothing was compared: neither green nor red
         return unseen(note.removeprefix(", ") + (f": {why}" if why else ""))
-    return changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
+    found = changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
+    return replace(found, examples=(*found.examples, *between[:SHOWN]))
 
 
 def unseen(why: str) -> Finding:
@@ -86,19 +94,29 @@ def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> I
     retained = bounds(connection, pipeline.source.name)
     try:
         for partition in connection.partitions(pipeline.names().ledger):
-            delivered: dict[int, str] = {}
-            for message in stream(connection, pipeline.names().ledger, partition):
-                entry = ledger.load(message.value() or b"")
-                if isinstance(entry, LedgerEntry):
-                    delivered |= {int(offset): digest for offset, digest in entry.files.items()}
+            place = (connection, pipeline.names().ledger, partition)
+            delivered = dict(digests(*place))
             offsets = [offset for offset in sorted(delivered) if offset >= retained[partition].start][-NEWEST:]
+            tried = digests(*place, isolation="read_uncommitted")  # aborted attempts are still there, for who asks
+            before = {o: digest for o, digest in tried if delivered.get(o, digest) != digest}
             for offset, source in zip(offsets, reader.fetch(partition, offsets), strict=True):
                 if time.monotonic() < deadline:
-                    yield seen_again(source.value(), partition, offset, delivered[offset], access)
+                    again = seen_again(source.value(), partition, offset, delivered[offset], access)
                 else:
-                    yield FileSeen("", partition, offset, delivered[offset], None, looked=False)
+                    again = FileSeen("", partition, offset, delivered[offset], None, looked=False)
+                yield replace(again, before=before.get(offset))
     finally:
         reader.close()
+
+
+def digests(
+    connection: Connection, topic: str, partition: int, isolation: str = "read_committed"
+) -> Iterator[tuple[int, str]]:
+    """Source offset and digest of each file that a ledger partition tells of."""
+    for message in stream(connection, topic, partition, isolation=isolation):
+        entry = ledger.load(message.value() or b"")
+        if isinstance(entry, LedgerEntry):
+            yield from ((int(offset), digest) for offset, digest in entry.files.items())
 
 
 def seen_again(value: bytes | None, partition: int, offset: int, delivered: str, access: Access) -> FileSeen:

@@ -88,10 +88,15 @@ def records(
 
 
 def stream(
-    connection: Connection, topic: str, partition: int, start: int = 0, upto: int | None = None
+    connection: Connection,
+    topic: str,
+    partition: int,
+    start: int = 0,
+    upto: int | None = None,
+    isolation: str = "read_committed",
 ) -> Iterator[Message]:
     """The committed records of one partition from `start` on, in order, in constant memory."""
-    consumer = reader(connection)
+    consumer = reader(connection, isolation)
     try:
         at = TopicPartition(topic, partition)
         low, end = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
