@@ -150,7 +150,7 @@ def body(response: http.client.HTTPResponse, meter: Meter) -> Source:
 
 def length_of(response: http.client.HTTPResponse) -> int | None:
     """How long the body will be, if the server tells; chunks tell their end themselves."""
-    told = sorted(set(response.headers.get_all("Content-Length", [])))
+    told = list(dict.fromkeys(response.headers.get_all("Content-Length", [])))
     if len(told) > 1 or not all(length.isascii() and length.isdecimal() for length in told):
         raise BrokenFile(f"the server tells a length that is none: {shown(', '.join(told))}")
     return int(told[0]) if told and not response.chunked else None

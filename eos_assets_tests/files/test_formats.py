@@ -92,6 +92,14 @@ def test_a_length_that_is_none_is_told(access: Access, web: WebServer, length: s
     assert reason(web.url("/a.csv"), access) == f"the server tells a length that is none: '{length}'"
 
 
+def test_two_lengths_are_none(access: Access, web: WebServer) -> None:
+    content = f"{HEADER}\n{GOOD}\n{GOOD}\n".encode()
+    cut = len(content) - len(GOOD) - 1
+    web.files["/a.csv"] = unmeasured(content, **{"Content-Length": str(cut), "content-length": str(len(content))})
+    told = f"the server tells a length that is none: '{cut}, {len(content)}'"
+    assert reason(web.url("/a.csv"), access) == told
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
