@@ -11,6 +11,8 @@ from eos_assets.files.formats import Format, format_of
 
 MAX_LENGTH = 8192
 FIELDS = ("url", "format", "checksum")
+#: What others call a checksum. Fields of any other name are left out.
+DIGEST = re.compile(r"(?i)(sha|md)[-_]?\d+.*|.*(digest|hash|check_?sum|crc).*")
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ def parse_json(text: str) -> dict[str, str]:
     for name in FIELDS:
         if content.get(name) is not None and not isinstance(content[name], str):
             raise BrokenFile(f"`{name}` of the reference is no text")
-    unknown = [name for name in content if name not in FIELDS]
-    if unknown:  # a checksum under another name would not be looked at
-        raise BrokenFile(f"the reference has a field {shown(unknown[0])}; known are {', '.join(FIELDS)}")
+    digests = [name for name in content if name not in FIELDS and DIGEST.fullmatch(name)]
+    if digests:  # under such a name nobody would look at it
+        raise BrokenFile(f'the reference has a field {shown(digests[0])}; say `checksum`: "sha256:…"')
     if not content.get("url"):
         raise BrokenFile("the reference has no `url`")
     return {name: value for name, value in content.items() if value is not None}

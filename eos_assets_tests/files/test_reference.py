@@ -20,6 +20,7 @@ def test_a_reference_is_a_url_or_json() -> None:
         "url": "https://example.com/a?x=1",
         "format": "jsonl.zst",
         "checksum": DIGEST,
+        "sent_by": "another field is left out",
     }
     assert parse(json.dumps(declared).encode()) == Reference(
         "https://example.com/a?x=1", Format("jsonl", "zstd"), DIGEST
@@ -41,7 +42,8 @@ def test_a_reference_is_a_url_or_json() -> None:
         (b'{"url": "file:///a.csv", "format": "xml"}', "unknown format 'xml'"),
         (b'{"url": "file:///a.csv", "checksum": ""}', "checksum '' is not sha256:"),
         (b'{"url": "file:///a.csv", "format": ""}', "unknown format ''"),
-        (b'{"url": "file:///a.csv", "sha256": "00"}', "has a field 'sha256'; known are url, format, checksum"),
+        (b'{"url": "file:///a.csv", "sha256": "00"}', "has a field 'sha256'; say `checksum`"),
+        (b'{"url": "file:///a.csv", "fileHash": "00"}', "has a field 'fileHash'; say `checksum`"),
         (b'{"url": "file:///a.csv", "url": "file:///b.csv"}', "has `url` twice"),
         (b'{"url": "file:///a.csv", "checksum": null, "checksum": null}', "has `checksum` twice"),
         (b"file:///a.xml", "unknown format: the name 'a.xml'"),
