@@ -17,7 +17,7 @@ from eos_assets.kafka.offsets import await_stable, bounds
 from eos_assets.kafka.tail import stream
 from eos_assets.kafka.topics import await_visible, compare_topics, has_partitions
 
-#: How long the end of another run's transaction may take to reach the ledger.
+#: How long the end of a transaction may take to reach the ledger, behind the answer to its commit.
 LEDGER_SECONDS = 10.0
 
 

@@ -22,6 +22,7 @@ from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
 from eos_assets.exactly_once.preflight import (
+    LEDGER_SECONDS,
     check_genesis,
     check_group,
     check_state,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 #: How often a fenced run looks whether the newer one has finished its work.
 POLL_SECONDS = 0.5
-#: How long the ledger may lag behind an answered commit.
-LEDGER_SECONDS = 10.0
 
 
 @dataclass

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -224,16 +225,22 @@ def test_no_blank_of_any_script_is_part_of_an_id_or_an_account(access: Access) -
         assert "without blanks" in found, (name, text)
 
 
-@pytest.mark.parametrize("failure", [KeyError("text"), IndexError("no row"), pa.ArrowNotImplementedError("later")])
-def test_whatever_a_library_makes_of_one_file_it_is_one_dead_letter(
-    access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
-) -> None:
+def records_of_failing(access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> Iterator[pa.RecordBatch]:
+    """What becomes of a good file while a library below raises this."""
+
     def fail(*_: object) -> None:
         raise failure
 
     url = put(access, "a.csv", f"{HEADER}\n{GOOD}\n")
     monkeypatch.setattr(spool_module, "transactions", fail)
-    (batch,) = records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access)
+    return records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access)
+
+
+@pytest.mark.parametrize("failure", [KeyError("text"), IndexError("no row"), pa.ArrowNotImplementedError("later")])
+def test_whatever_a_library_makes_of_one_file_it_is_one_dead_letter(
+    access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    (batch,) = records_of_failing(access, monkeypatch, failure)
     told = batch["error"][0].as_py()
     assert told == f"it cannot be understood: {type(failure).__name__}: {failure}"
     assert batch["content_digest"][0].is_valid
@@ -243,13 +250,8 @@ def test_whatever_a_library_makes_of_one_file_it_is_one_dead_letter(
 def test_what_is_no_fault_of_a_file_makes_no_dead_letter(
     access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    def fail(*_: object) -> None:
-        raise failure
-
-    url = put(access, "a.csv", f"{HEADER}\n{GOOD}\n")
-    monkeypatch.setattr(spool_module, "transactions", fail)
     with pytest.raises(type(failure)):
-        list(records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access))
+        list(records_of_failing(access, monkeypatch, failure))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
