@@ -14,7 +14,7 @@ from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.denied import denial
 from eos_assets.kafka.offsets import await_stable, bounds
-from eos_assets.kafka.tail import stream
+from eos_assets.kafka.tail import streams
 from eos_assets.kafka.topics import await_visible, compare_topics, has_partitions
 
 #: How long the end of a transaction may take to reach the ledger, behind the answer to its commit.
@@ -90,7 +90,8 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     ids = connection.topic_ids(topics)
     if mode is not Mode.EXACTLY_ONCE:
         return ids
-    geneses = {plan.partition: plan.genesis or late_genesis(pipeline, connection, plan.partition) for plan in plans}
+    geneses = {plan.partition: plan.genesis for plan in plans}
+    geneses |= late_geneses(pipeline, connection, [p for p, genesis in geneses.items() if genesis is None])
     for genesis in geneses.values():
         if genesis:
             check_kind(pipeline, connection, genesis)
@@ -105,30 +106,31 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     return ids
 
 
-def late_genesis(pipeline: Pipeline, connection: Connection, partition: int) -> Genesis | None:
-    """The genesis that another run has written since we planned: provenance without one is refused."""
+def late_geneses(pipeline: Pipeline, connection: Connection, partitions: list[int]) -> dict[int, Genesis]:
+    """The geneses that another run has written since we planned: provenance without one is refused."""
     names = pipeline.names()
-    visible = next(stream(connection, names.provenance, partition), None)
-    if visible is None:
-        return None
-    genesis = genesis_now(connection, names.ledger, [partition])
-    if genesis is None:
-        raise not_empty("The ledger is empty, but its provenance topic is not", visible)
-    return genesis
+    found = {}
+    for visible in streams(connection, {(names.provenance, p): 0 for p in partitions}, limit=1):
+        partition = visible.partition() or 0
+        genesis = genesis_now(connection, names.ledger, [partition])
+        if genesis is None:
+            raise not_empty("The ledger is empty, but its provenance topic is not", visible)
+        found[partition] = genesis
+    return found
 
 
 def check_sinks(pipeline: Pipeline, connection: Connection) -> Genesis | None:
     """Sinks that hold records before the ledger does are refused. If another run began meanwhile: its genesis."""
     names = pipeline.names()
-    for topic in (names.sink(sink.name) for sink in pipeline.sinks):
-        for partition in connection.partitions(topic):
-            visible = next(stream(connection, topic, partition), None)
-            if visible is not None:
-                genesis = genesis_now(connection, names.ledger, connection.partitions(names.ledger))
-                if genesis is None:
-                    raise not_empty("The ledger is empty, but the sink is not", visible)
-                return genesis
-    return None
+    sinks = [names.sink(sink.name) for sink in pipeline.sinks]
+    places = {(sink, partition): 0 for sink in sinks for partition in connection.partitions(sink)}
+    visible = next(streams(connection, places), None)
+    if visible is None:
+        return None
+    genesis = genesis_now(connection, names.ledger, connection.partitions(names.ledger))
+    if genesis is None:
+        raise not_empty("The ledger is empty, but the sink is not", visible)
+    return genesis
 
 
 def genesis_now(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
@@ -168,9 +170,8 @@ def other_genesis(pipeline: Pipeline, connection: Connection, fresh: list[int]) 
 
 
 def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
-    for partition in partitions:
-        first = next(stream(connection, topic, partition), None)
-        found = ledger.load(first.value() or b"") if first else None
+    for first in streams(connection, {(topic, partition): 0 for partition in partitions}, limit=1):
+        found = ledger.load(first.value() or b"")
         if isinstance(found, Genesis):
             return found
     return None

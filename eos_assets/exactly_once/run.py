@@ -39,8 +39,8 @@ from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.tasks import closing_task, writing_task
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.denied import denied_in_spark
-from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.tail import stream
+from eos_assets.kafka.offsets import stable_ends
+from eos_assets.kafka.tail import streams
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,8 @@ class Run:
         begun = time.monotonic()
         plans = self.preflight()
         ledger_topic = self.pipeline.names(self.options.mode).ledger
-        before = {p: there.stable for p, there in bounds(self.connection, ledger_topic).items()}
+        lagging = [plan.partition for plan in plans if plan.position < plan.end]
+        before = stable_ends(self.connection, ledger_topic, lagging)
         goal = {plan.partition: plan.end for plan in plans}
         fruitless = 0
         while True:
@@ -156,23 +157,21 @@ class Run:
     def entries(self, ledger_topic: str, before: dict[int, int]) -> list[LedgerEntry]:
         """All entries of this run. The end of a transaction reaches the ledger's partitions some time after its commit
         was answered, so they are awaited."""
-        committed = {
-            o.partition: o.next for o in self.report.outcomes if o.outcome == "committed" and o.partition in before
-        }
+        committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}
         deadline = time.monotonic() + LEDGER_SECONDS
         while True:
-            found = [e for p, start in before.items() for e in self.written(ledger_topic, p, start)]
+            found = list(self.written(ledger_topic, before))
             reached = {entry.partition: entry.next for entry in found}
             if time.monotonic() > deadline or all(reached.get(p, -1) >= end for p, end in committed.items()):
-                return found
+                return sorted(found, key=lambda entry: (entry.partition, entry.start))
             time.sleep(0.02)
 
-    def written(self, ledger_topic: str, partition: int, start: int) -> Iterator[LedgerEntry]:
+    def written(self, ledger_topic: str, before: dict[int, int]) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""
-        for message in stream(self.connection, ledger_topic, partition, start):
+        for message in streams(self.connection, {(ledger_topic, p): start for p, start in before.items()}):
             entry = ledger.load(message.value() or b"")
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
-                self.report.ledger_offsets[partition] = message.offset() or 0
+                self.report.ledger_offsets[entry.partition] = message.offset() or 0
                 yield entry
 
     def preflight(self) -> list[PartitionPlan]:

@@ -34,7 +34,9 @@ class SourceReader:
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 1,
-                "retry.backoff.ms": 5,  # right after a commit the group offset is unstable for some milliseconds
+                # Right after a commit the group offset is unstable for some milliseconds.
+                "retry.backoff.ms": 5,
+                "retry.backoff.max.ms": 10,
             }
         )
 

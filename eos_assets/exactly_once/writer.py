@@ -104,16 +104,17 @@ class PartitionWriter:
         return f"{who} lacks {lacks} ({missing}). Nothing of this attempt is visible. {remedy}"
 
     def write(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
+        if not self.job.stateful:  # there the plan does the cutting
+            pieces = cut(pieces, self.job.slice_records)
+        self.arrivals = Arrivals(pieces, self.job.transaction_timeout_ms / 20_000)
         decision = self.open()
         if not isinstance(decision, GoOn):
             kind = "already_done" if isinstance(decision, AlreadyDone) else "stale"
             kind = "refused" if isinstance(decision, Refused) else kind
             self.position = decision.position
+            self.drain()
             return self.outcome(kind, getattr(decision, "reason", ""))
         self.before = -1 if self.position == self.planned.start else None
-        if not self.job.stateful:  # there the plan does the cutting
-            pieces = cut(pieces, self.job.slice_records)
-        self.arrivals = Arrivals(pieces, self.job.transaction_timeout_ms / 20_000)
         self.take_in(self.arrivals)
         self.write_held()
         self.check_tail()

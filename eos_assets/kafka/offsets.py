@@ -64,7 +64,7 @@ def ends(connection: Connection, topic: str, partitions: list[int], isolation: s
         finally:
             consumer.close()
 
-    return ask(question, PATIENCE_SECONDS)
+    return ask(question, PATIENCE_SECONDS) if partitions else {}
 
 
 def offsets_at(connection: Connection, topic: str, milliseconds: dict[int, int]) -> dict[int, int]:

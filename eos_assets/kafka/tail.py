@@ -1,7 +1,7 @@
 """A partition in, its last visible records out: read back from the end, past markers and aborted records."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -96,29 +96,56 @@ def stream(
     isolation: str = "read_committed",
 ) -> Iterator[Message]:
     """The committed records of one partition from `start` on, in order, in constant memory."""
+    return streams(connection, {(topic, partition): start}, upto, isolation)
+
+
+def streams(
+    connection: Connection,
+    starts: Mapping[tuple[str, int], int],
+    upto: int | None = None,
+    isolation: str = "read_committed",
+    limit: int | None = None,
+) -> Iterator[Message]:
+    """The committed records of some partitions, each from its start on, in order within each; no more than `limit` of a
+    partition. One consumer reads all of them: connecting takes longer than reading a few records."""
+    if not starts:
+        return
     consumer = reader(connection, isolation)
     try:
-        at = TopicPartition(topic, partition)
-        low, end = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
-        end = end if upto is None else min(end, upto)
-        position = max(low, start)
-        consumer.assign([TopicPartition(topic, partition, position)])
-        while position < end:
+        ends = assign(consumer, starts, upto)
+        left: dict[tuple[str, int], int | None] = dict.fromkeys(ends, limit)
+        while ends:
             message = consumer.poll(PATIENCE_SECONDS)
             if message is None:
-                raise Unread(
-                    f"{topic}/{partition} could not be read at {position}.", "Check the brokers with `eos doctor`."
-                )
-            error = message.error()
-            if error is None:
-                offset = message.offset()
-                assert offset is not None
-                position = offset + 1
-                if offset < end:
-                    yield message
-            elif error.code() == error._PARTITION_EOF:
-                return
-            else:
+                raise unread(consumer, *min(ends))
+            error, place = message.error(), (message.topic() or "", message.partition() or 0)
+            if error is not None and error.code() != error._PARTITION_EOF:
                 raise KafkaException(error)
+            offset, end, more = message.offset() or 0, ends.get(place, 0), left.get(place)
+            if error is not None or offset + 1 >= end or more == 1:
+                ends.pop(place, None)
+            if error is None and offset < end:
+                left[place] = None if more is None else more - 1
+                yield message
     finally:
         consumer.close()
+
+
+def unread(consumer: Consumer, topic: str, partition: int) -> Unread:
+    position = consumer.position([TopicPartition(topic, partition)])[0].offset
+    told = "" if position < 0 else f" at {position}"
+    return Unread(f"{topic}/{partition} could not be read{told}.", "Check the brokers with `eos doctor`.")
+
+
+def assign(consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int | None) -> dict[tuple[str, int], int]:
+    """Assigns the partitions that hold something behind their start, and returns where each of them ends."""
+    ends, assigned = {}, []
+    for (topic, partition), start in starts.items():
+        at = TopicPartition(topic, partition)
+        low, end = ask(lambda at=at: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))  # type: ignore[misc]
+        end = end if upto is None else min(end, upto)
+        if max(low, start) < end:
+            ends[topic, partition] = end
+            assigned.append(TopicPartition(topic, partition, max(low, start)))
+    consumer.assign(assigned)
+    return ends

@@ -110,7 +110,7 @@ def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab:
 
 @pytest.mark.parametrize(
     ("look", "theirs"),
-    [("late_genesis", [0]), ("check_sinks", [1])],
+    [("late_geneses", [0]), ("check_sinks", [1])],
     ids=["provenance", "sink"],
 )
 def test_a_run_that_planned_before_the_first_commit_of_another_goes_on(
