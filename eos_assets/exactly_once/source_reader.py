@@ -12,7 +12,7 @@ from eos_assets.exactly_once.names import Names
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.verdicts import TimedOut
 from eos_assets.kafka.connection import ask
-from eos_assets.kafka.tail import last_record, records
+from eos_assets.kafka.tail import last_record, records, watermarks
 
 PATIENCE_SECONDS = 30
 #: Reading on over so many records is quicker than seeking.
@@ -46,8 +46,7 @@ class SourceReader:
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
         """The last committed entry of a ledger partition. With this isolation the high watermark is the last
         stable offset, and after `init_transactions` nothing of our own is open before it."""
-        at = TopicPartition(self.names.ledger, partition)
-        low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        low, end = watermarks(self.consumer, self.names.ledger, partition)
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # it would go on asking for more, a thousand times a second
         value = message.value() if message else None
@@ -55,8 +54,7 @@ class SourceReader:
 
     def genesis(self, partition: int) -> Genesis | None:
         """The first entry of a ledger partition, which must be its genesis."""
-        at = TopicPartition(self.names.ledger, partition)
-        low, end = ask(lambda: self.consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        low, end = watermarks(self.consumer, self.names.ledger, partition)
         found = records(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
         value = found[0].value() if found else None
         first = ledger.load(value) if value is not None else None

@@ -21,7 +21,6 @@ from eos_assets.exactly_once.resume import Decision, GoOn, StalePlan, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
-from eos_assets.kafka.connection import ask
 from eos_assets.kafka.producer import Producer
 
 INIT_SECONDS = 60.0
@@ -144,7 +143,7 @@ def new_producer(job: Job, partition: int) -> Producer:
         }
     )
     # A connection that is not up yet makes init_transactions wait for a timer of half a second.
-    ask(lambda: producer.connect(job.names.ledger, partition, INIT_SECONDS))
+    producer.connect(job.names.ledger, partition, INIT_SECONDS)
     return producer
 
 

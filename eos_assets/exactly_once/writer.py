@@ -19,7 +19,7 @@ from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
-from eos_assets.exactly_once.spares import Spares
+from eos_assets.exactly_once.spare import Spare
 from eos_assets.exactly_once.transaction import Transaction
 from eos_assets.exactly_once.verdicts import Fenced, TimedOut, verdict
 from eos_assets.exactly_once.weaker import Untransacted
@@ -41,7 +41,7 @@ class PartitionWriter:
         self.reader = SourceReader(job.kafka, job.names)
         delivery = Transaction if job.mode is Mode.EXACTLY_ONCE else Untransacted
         self.transaction: Transaction | Untransacted = delivery(job, planned, self.reader, task_attempt)
-        self.spares = Spares(job, planned.partition)
+        self.spare = Spare(job, planned.partition)
         self.entries: list[LedgerEntry] = []
         self.commit_seconds = 0.0
         self.position = planned.start
@@ -89,7 +89,7 @@ class PartitionWriter:
             if self.held is not None:
                 self.held.close()
             self.transaction.close()
-            self.spares.close()
+            self.spare.close()
             self.reader.close()
 
     def lacking(self, missing: Denied) -> str:
@@ -142,7 +142,7 @@ class PartitionWriter:
         if isinstance(self.transaction, Transaction):  # each is used once
             self.transaction.close()
             self.transaction = Transaction(self.job, self.planned, self.reader, self.task_attempt)
-            self.transaction.spare = self.spares.take()
+            self.transaction.spare = self.spare.take()
         decision = self.transaction.open()
         if isinstance(decision, GoOn):
             self.position = decision.position
@@ -151,11 +151,10 @@ class PartitionWriter:
 
     def next_slice(self) -> None:
         """Commits what is complete and begins behind it. Whoever moved the position in between is newer than we."""
-        self.spares.refill()  # there will be more slices: the next producers connect while this one commits
+        self.spare.make()
         self.commit(self.slice.next)
         wanted = self.position
         decision = self.open()
-        self.spares.refill()
         if not isinstance(decision, GoOn) or decision.position != wanted:
             raise Fenced(f"after the commit of {wanted} the position is {getattr(decision, 'position', decision)}")
 

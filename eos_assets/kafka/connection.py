@@ -15,9 +15,14 @@ from eos_assets.kafka.security import Security
 from eos_assets.settings import Settings
 
 #: librdkafka logs each refused connection at level 3; we report what matters ourselves. A broker that comes back
-#: is found again within a second instead of ten.
-DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1000}
+#: is found again within a second instead of ten. A client that has learned the names of the brokers connects to one of
+#: them after half of the least back-off: that counts from its first connection, to the bootstrap address.
+DEFAULTS = {"log_level": 2, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 1000}
 PATIENCE_SECONDS = 10
+#: Between two questions.
+PAUSE_SECONDS = 0.05
+#: The time limit of a first question: brokers nearby answer a new client within it.
+SHORT_SECONDS = 0.02
 
 #: What a broker says while it elects, loads or settles. The same question a moment later gets an answer.
 TRANSIENT = {
@@ -59,7 +64,25 @@ def ask(question: Callable[[], Answer], patience: float = 30) -> Answer:
         except KafkaException as error:
             if not transient(error.args[0]) or time.monotonic() > deadline:
                 raise
-            time.sleep(0.05)
+            time.sleep(PAUSE_SECONDS)
+
+
+def ask_shortly(question: Callable[[float], Answer], patience: float = 30) -> Answer:
+    """Asks with a short time limit first, then with longer ones. Where a client asks for the leader of a partition just
+    when it changes from the bootstrap address to the brokers, librdkafka waits for a timer of half a second before it
+    looks again; the next question looks at once."""
+    limit, deadline = SHORT_SECONDS, time.monotonic() + patience
+    while True:
+        begun = time.monotonic()
+        try:
+            return question(limit)
+        except KafkaException as error:
+            left = deadline - time.monotonic()
+            if not transient(error.args[0]) or left <= 0:
+                raise
+            if time.monotonic() - begun < limit / 2:  # an answer, and not the limit
+                time.sleep(min(PAUSE_SECONDS, left))
+            limit = min(2 * limit, left)
 
 
 def transient(error: KafkaError) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.kafka.connection import Connection, ask
-from eos_assets.kafka.tail import READER_GROUP
+from eos_assets.kafka.tail import READER_GROUP, watermarks
 
 TRY_SECONDS = 3.0
 #: An election after the loss of a broker takes some seconds.
@@ -60,7 +60,7 @@ def ends(connection: Connection, topic: str, partitions: list[int], isolation: s
         config = connection.config(group_id=READER_GROUP, isolation_level=isolation, enable_auto_commit=False)
         consumer = Consumer(config)
         try:
-            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), TRY_SECONDS) for p in partitions}
+            return {p: watermarks(consumer, topic, p, TRY_SECONDS) for p in partitions}
         finally:
             consumer.close()
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.kafka import librdkafka as c
+from eos_assets.kafka.connection import ask_shortly
 from eos_assets.kafka.librdkafka import library
 from eos_assets.kafka.routing import bounds_of
 
@@ -80,6 +81,9 @@ class Producer:
 
     def connect(self, topic: str, partition: int, seconds: float) -> None:
         """Waits until the leader of a partition has answered, so that a connection to it is up."""
+        ask_shortly(lambda limit: self._ask_leader(topic, partition, limit), seconds)
+
+    def _ask_leader(self, topic: str, partition: int, seconds: float) -> None:
         low, high = ctypes.c_int64(), ctypes.c_int64()
         error = library.query_watermark_offsets(
             self._handle, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high), milliseconds(seconds)

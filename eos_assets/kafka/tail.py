@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.connection import Connection, ask_shortly
 
 PATIENCE_SECONDS = 30
 #: The group of readers that join none: brokers want a permission on it all the same.
@@ -32,6 +32,13 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
     )
 
 
+def watermarks(consumer: Consumer, topic: str, partition: int, patience: float = PATIENCE_SECONDS) -> tuple[int, int]:
+    """Where a partition begins, and where it ends for this consumer: if it reads what is committed, at the last stable
+    offset."""
+    at = TopicPartition(topic, partition)
+    return ask_shortly(lambda limit: consumer.get_watermark_offsets(at, timeout=limit), patience)
+
+
 def last_record(consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None) -> Message | None:
     """The last record below `end` that this consumer may see, or None if there is none. `low` is the log start."""
     found = last_records(consumer, topic, partition, end, 1, low)
@@ -46,8 +53,7 @@ def last_records(
     Many of the last offsets may be markers or aborted records, so the step back grows until enough records show up.
     """
     if low is None:
-        at = TopicPartition(topic, partition)
-        low, _ = ask(lambda: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))
+        low, _ = watermarks(consumer, topic, partition)
     step = 2 * count
     while low < end:
         start = max(low, end - step)
@@ -141,8 +147,7 @@ def assign(consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int 
     """Assigns the partitions that hold something behind their start, and returns where each of them ends."""
     ends, assigned = {}, []
     for (topic, partition), start in starts.items():
-        at = TopicPartition(topic, partition)
-        low, end = ask(lambda at=at: consumer.get_watermark_offsets(at, timeout=PATIENCE_SECONDS))  # type: ignore[misc]
+        low, end = watermarks(consumer, topic, partition)
         end = end if upto is None else min(end, upto)
         if max(low, start) < end:
             ends[topic, partition] = end
