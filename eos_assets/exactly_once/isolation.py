@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.narrow import outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.plan import PartitionPlan
 from eos_assets.exactly_once.shape import travelling
@@ -78,7 +79,7 @@ class Isolation:
         alone = OffsetRange(planned.partition, offset, offset + 1)
         rows = dead_letter(records(run.spark, run.connection, run.pipeline.source.name, [alone]), reason)
         job = replace(run.job(plans, [alone]), isolated=True)
-        return outcomes + run.collect(travelling(rows), writing_task(job))
+        return outcomes + run.collect(outcomes_of(travelling(rows), writing_task(job)))
 
 
 def first_poison(

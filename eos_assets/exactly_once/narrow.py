@@ -7,6 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
+from eos_assets.exactly_once.outcome import SPARK_SCHEMA
+from eos_assets.exactly_once.tasks import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,18 +66,29 @@ def physical_plan(df: "DataFrame") -> str:
     return text.getvalue()
 
 
-def kept_whole(rows: "DataFrame", pipeline: str, partitions: int) -> "DataFrame":
-    """The rows with each source partition whole and in order, brought back from a shuffle where there was one."""
-    explained = physical_plan(rows)
-    paths = nodes_above_source(explained)
+def is_narrow(frame: "DataFrame", pipeline: str) -> bool:
+    """Whether a frame keeps each source partition whole and in order. One that no repartitioning makes exact is
+    refused."""
+    paths = nodes_above_source(physical_plan(frame))
     for node in sorted(REFUSED & {name for path in paths for name in path}):
         raise EosError(
             f"The transform of {pipeline} uses {node}: its result depends on where a range is cut.",
             "A transform is a function of one record: leave out limit() and sample().",
         )
-    if len(paths) == 1 and set(paths[0]) <= NARROW:
-        return rows.sortWithinPartitions("o_partition", "o_offset", "sequence") if "sequence" in rows.columns else rows
+    return len(paths) == 1 and set(paths[0]) <= NARROW
+
+
+def kept_whole(rows: "DataFrame", task: Task, pipeline: str, partitions: int) -> "DataFrame":
+    """The outcomes of a task that gets the rows with each source partition whole and in order, brought back from a
+    shuffle where there was one. Where there was none, the plan that was looked at is the one that runs."""
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
     order += ["sequence"] if "sequence" in rows.columns else []
-    order += [name for name in ("topic", "key", "value") if name in rows.columns]
-    return rows.repartition(max(1, partitions), "o_partition").sortWithinPartitions(*order)
+    frame = outcomes_of(rows, task)
+    if not is_narrow(frame, pipeline):
+        order += [name for name in ("topic", "key", "value") if name in rows.columns]
+        return outcomes_of(rows.repartition(max(1, partitions), "o_partition").sortWithinPartitions(*order), task)
+    return outcomes_of(rows.sortWithinPartitions(*order), task) if "sequence" in rows.columns else frame
+
+
+def outcomes_of(rows: "DataFrame", task: Task) -> "DataFrame":
+    return rows.mapInArrow(task, SPARK_SCHEMA)

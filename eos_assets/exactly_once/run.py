@@ -16,8 +16,8 @@ from eos_assets.exactly_once.isolation import Isolation
 from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.narrow import kept_whole
-from eos_assets.exactly_once.outcome import SPARK_SCHEMA, Outcome
+from eos_assets.exactly_once.narrow import kept_whole, outcomes_of
+from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, make_plan
@@ -252,14 +252,13 @@ class Run:
         silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
-            outcomes += self.collect(frame, closing_task(job))
+            outcomes += self.collect(outcomes_of(frame, closing_task(job)))
         return outcomes
 
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
         flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
-        whole = kept_whole(flat, self.pipeline.name, len(job.ranges))
         with batches(self.spark, swift=swift):
-            return self.collect(whole, writing_task(job))
+            return self.collect(kept_whole(flat, writing_task(job), self.pipeline.name, len(job.ranges)))
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
@@ -283,8 +282,9 @@ class Run:
             ) from failure
 
     @staticmethod
-    def collect(frame: "DataFrame", task: Callable[..., object]) -> list[Outcome]:
-        return [Outcome(**row.asDict()) for row in frame.mapInArrow(task, SPARK_SCHEMA).collect()]  # type: ignore[arg-type]
+    def collect(outcomes: "DataFrame") -> list[Outcome]:
+        """The one action of a job."""
+        return [Outcome(**row.asDict()) for row in outcomes.collect()]
 
     def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
         """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""

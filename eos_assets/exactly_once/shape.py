@@ -89,59 +89,51 @@ TOO_LARGE = "EOS_TOO_LARGE_FOR_SWIFT_BATCHES"
 
 
 def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
-    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most.
+    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most. They
+    are told in SQL, in one call: each `Column` takes Python and the JVM a millisecond.
 
     Args:
         result: what the transform returned.
         swift: the rows travel in batches whose size nobody watches, so a large record must stop the job.
     """
-    from pyspark.sql import functions as f
-
     present = set(result.columns)
-    written = result
-    if "key" not in present:
-        written = written.withColumn("key", f.lit(None).cast("binary"))
-    columns: list[Column] = [
-        f.col("origin.partition").alias("o_partition"),
-        f.col("origin.offset").alias("o_offset"),
-        f.col("origin.ordinal").alias("o_ordinal"),
-        guarded("key", swift=swift),
-        guarded("value", swift=swift),
-        digest(with_headers="headers" in present).alias("digest"),
-    ]
+    key = KEY if "key" in present else "CAST(NULL AS binary)"
+    columns = {
+        "o_partition": "origin.partition",
+        "o_offset": "origin.offset",
+        "o_ordinal": "origin.ordinal",
+        "key": guarded(key) if swift else key,
+        "value": guarded(VALUE) if swift else VALUE,
+        "digest": digest_of(key, with_headers="headers" in present),
+    }
     for name in ("headers", "topic", "partition", "skip", "content_digest"):
         if name in present:
-            columns.append(f.col(name).cast(COLUMNS[name][1]).alias(name))
+            columns[name] = f"CAST(`{name}` AS {COLUMNS[name][1]})"
     if "error" in present:  # as bytes: a reason may quote a record that is no UTF-8, or a very long one
-        columns.append(f.substring(f.col("error").cast("binary"), 1, 4 * REASON_CHARACTERS).alias("error"))
+        columns["error"] = f"substring(CAST(`error` AS binary), 1, {4 * REASON_CHARACTERS})"
     if "sequence" in present:
-        columns.append(numbered(present).alias("sequence"))
-    columns += [f.col(name) for name in ("repeat", "store") if name in present]  # the engine's own
+        columns["sequence"] = numbered(present)
+    columns |= {name: f"`{name}`" for name in ("repeat", "store") if name in present}  # the engine's own
     if "timestamp" in present:
-        columns.append(f.unix_millis("timestamp").alias("timestamp"))
-    return written.select(*columns)
+        columns["timestamp"] = "unix_millis(`timestamp`)"
+    return result.selectExpr(*(f"{told} AS `{name}`" for name, told in columns.items()))
 
 
-def numbered(present: set[str]) -> "Column":
+def numbered(present: set[str]) -> str:
     """The sequence that the transform gave; 0 where a row without one is no output."""
-    from pyspark.sql import functions as f
-
-    given = f.col("sequence").cast("bigint")
-    no_output = f.lit(False)
+    no_output = ["false"]
     if "error" in present:
-        no_output |= f.col("error").isNotNull()
+        no_output.append("`error` IS NOT NULL")
     if "skip" in present:
-        no_output |= f.coalesce(f.col("skip"), f.lit(False))
-    return f.coalesce(given, f.when(no_output, f.lit(0).cast("bigint")))
+        no_output.append("coalesce(`skip`, false)")
+    return f"coalesce(CAST(`sequence` AS bigint), CASE WHEN {' OR '.join(no_output)} THEN 0L END)"
 
 
-def guarded(name: str, *, swift: bool) -> "Column":
-    from pyspark.sql import functions as f
+def guarded(column: str) -> str:
+    return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN raise_error('{TOO_LARGE}') ELSE {column} END"
 
-    column = f.col(name).cast("binary")
-    if swift:
-        column = f.when(f.octet_length(column) > SWIFT_BYTES, f.raise_error(f.lit(TOO_LARGE))).otherwise(column)
-    return column.alias(name)
+
+KEY, VALUE = "CAST(`key` AS binary)", "CAST(`value` AS binary)"
 
 
 def digest(*, with_headers: bool) -> "Column":
@@ -149,6 +141,8 @@ def digest(*, with_headers: bool) -> "Column":
     headers if the pipeline writes any. The place of a record needs no hashing: sums are kept per place."""
     from pyspark.sql import functions as f
 
-    key, value = f.col("key").cast("binary"), f.col("value").cast("binary")
-    columns = [key, key.isNull(), value, value.isNull()]
-    return f.xxhash64(*columns, f.col("headers")) if with_headers else f.xxhash64(*columns)
+    return f.expr(digest_of(KEY, with_headers=with_headers))
+
+
+def digest_of(key: str, *, with_headers: bool) -> str:
+    return f"xxhash64({key}, {key} IS NULL, {VALUE}, {VALUE} IS NULL{', `headers`' * with_headers})"

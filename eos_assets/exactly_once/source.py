@@ -9,7 +9,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.tail import READER_GROUP
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: 500 records a poll, the client's default, halves the speed of the read.
 READER = {
@@ -30,8 +30,8 @@ SCHEMA = (
     "headers array<struct<key:string,value:binary>>"
 )
 
-#: The lower bits of `monotonically_increasing_id`: they count the rows of one Spark partition.
-COUNTING_BITS = (1 << 33) - 1
+#: The lower bits of the id count the rows of one Spark partition.
+ORDINAL = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
 
 
 def read_ranges(
@@ -57,19 +57,9 @@ def records(
     spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
 ) -> "DataFrame":
     """What a transform gets: key, value, headers, timestamp and origin."""
-    from pyspark.sql import functions as f
-
-    origin = f.struct("partition", "offset", ordinal()).alias("origin")
-    return read_ranges(spark, connection, topic, ranges, **options).select(
-        "key", "value", "headers", "timestamp", origin
-    )
-
-
-def ordinal() -> "Column":
-    """Counts the rows of a Spark partition."""
-    from pyspark.sql import functions as f
-
-    return f.monotonically_increasing_id().bitwiseAND(f.lit(COUNTING_BITS)).alias("ordinal")
+    origin = f"struct(partition, offset, {ORDINAL} AS ordinal) AS origin"
+    found = read_ranges(spark, connection, topic, ranges, **options)
+    return found.selectExpr("key", "value", "headers", "timestamp", origin)
 
 
 def spark_options(connection: Connection) -> dict[str, str]:

@@ -15,7 +15,7 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import digest, transformed, travelling
-from eos_assets.exactly_once.source import ordinal, read_ranges, records
+from eos_assets.exactly_once.source import ORDINAL, read_ranges, records
 from eos_assets.kafka.connection import Connection
 from eos_assets.proof.case import KEPT, NAMED, RECORD
 from eos_assets.proof.state_proof import StateProof
@@ -179,8 +179,7 @@ class Tables:
         )
         borne = source.join(f.broadcast(aside), here, "left_anti")
         # Counted anew above the join: Spark moves no filter below that, to where the records still are that raise.
-        origin = f.struct("origin.partition", "origin.offset", ordinal())
-        return borne.withColumn("origin", origin)
+        return borne.withColumn("origin", f.expr(f"struct(origin.partition, origin.offset, {ORDINAL} AS ordinal)"))
 
     def misplaced(self) -> "DataFrame":
         """Source records of a stateful pipeline that lie where their key does not belong."""
