@@ -68,6 +68,10 @@ class SourceReader:
             raise KafkaException(answer.error)
         return answer.offset if answer.offset >= 0 else None
 
+    def is_stable(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether no open transaction lies at or before this offset."""
+        return watermarks(self.consumer, topic, partition)[1] > offset
+
     def first_visible(self, partition: int, start: int, end: int) -> int | None:
         """The offset of the first visible record in [start, end), or None if there are only markers and the like."""
         if start >= end:

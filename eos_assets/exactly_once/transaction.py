@@ -24,6 +24,8 @@ from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, wat
 from eos_assets.kafka.producer import Producer
 
 INIT_SECONDS = 60.0
+#: Somebody else's open transaction in a shared sink may hold a partition back for longer.
+SETTLE_SECONDS = 0.1
 
 
 class Transaction:
@@ -105,6 +107,14 @@ class Transaction:
         if proven is None or proven < next_offset:
             raise Fatal(f"committed {next_offset} of partition {partition}, but the stable group offset is {proven}")
         return entry
+
+    def settle(self) -> None:
+        """Waits a moment until the commit has reached every partition, which is after its answer. If the next
+        `init_transactions` met it half way, librdkafka would wait for half a second before it asks again."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        for (topic, partition), written in self.producer.delivered.items():
+            while not self.reader.is_stable(topic, partition, written[-1][-1]) and time.monotonic() < deadline:
+                time.sleep(0.001)
 
     def abandon(self, failure: BaseException) -> None:
         """After a failure: an abortable transaction is aborted, a fenced or broken producer is only closed. What is

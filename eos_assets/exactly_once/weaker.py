@@ -67,6 +67,9 @@ class Untransacted:
         self.job.failures.fail_committed(*self.place())
         return entry
 
+    def settle(self) -> None:
+        """There is no end of a transaction to wait for."""
+
     def commit_offset(self, offset: int) -> None:
         at = TopicPartition(self.job.names.source, self.planned.partition, offset)
         self.reader.consumer.commit(offsets=[at], asynchronous=False)

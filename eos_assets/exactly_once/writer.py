@@ -153,6 +153,7 @@ class PartitionWriter:
         """Commits what is complete and begins behind it. Whoever moved the position in between is newer than we."""
         self.spare.make()
         self.commit(self.slice.next)
+        self.transaction.settle()
         wanted = self.position
         decision = self.open()
         if not isinstance(decision, GoOn) or decision.position != wanted:
