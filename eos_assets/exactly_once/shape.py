@@ -24,6 +24,7 @@ COLUMNS = {
     "skip": ({"boolean"}, "boolean"),
     "content_digest": ({"string"}, "string"),
 }
+KEY, VALUE = "CAST(`key` AS binary)", "CAST(`value` AS binary)"
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
 
 
@@ -131,9 +132,6 @@ def numbered(present: set[str]) -> str:
 
 def guarded(column: str) -> str:
     return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN raise_error('{TOO_LARGE}') ELSE {column} END"
-
-
-KEY, VALUE = "CAST(`key` AS binary)", "CAST(`value` AS binary)"
 
 
 def digest(*, with_headers: bool) -> "Column":

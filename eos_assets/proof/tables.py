@@ -14,7 +14,7 @@ from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
-from eos_assets.exactly_once.shape import digest, transformed, travelling
+from eos_assets.exactly_once.shape import KEY, digest_of, transformed, travelling
 from eos_assets.exactly_once.source import ORDINAL, read_ranges, records
 from eos_assets.kafka.connection import Connection
 from eos_assets.proof.case import KEPT, NAMED, RECORD
@@ -96,32 +96,25 @@ class Tables:
         return rows.repartition("source_partition").sortWithinPartitions(*columns[:4])
 
     def source_records(self) -> "DataFrame":
-        from pyspark.sql import functions as f
-
         read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        origin = read.selectExpr("partition as source_partition", "offset as source_offset")
-        return origin.withColumn("tag", f.lit(RECORD))
+        return read.selectExpr("partition AS source_partition", "offset AS source_offset", f"{RECORD} AS tag")
 
     def maps(self) -> "DataFrame":
-        from pyspark.sql import functions as f
-
         ranges = self.window.ranges(self.names.provenance)
         read = read_ranges(self.spark, self.connection, self.names.provenance, ranges)
-        return read.select("value").mapInArrow(unfold(self.topics), MAP_SCHEMA).withColumn("tag", f.lit(NAMED))
+        return read.select("value").mapInArrow(unfold(self.topics), MAP_SCHEMA).selectExpr("*", f"{NAMED} AS tag")
 
     def sink_records(self, number: int, isolation: str) -> "DataFrame":
-        from pyspark.sql import functions as f
-
         ranges = self.window.ranges(self.topics[number], isolation)
         options = {"kafka.isolation.level": isolation}
         read = read_ranges(self.spark, self.connection, self.topics[number], ranges, **options)
-        return read.select(
-            f.lit(number).alias("topic"),
-            f.col("partition").alias("sink_partition"),
-            f.col("offset").alias("sink_offset"),
-            f.lit(RECORD).alias("tag"),
+        return read.selectExpr(
+            f"{number} AS topic",
+            "partition AS sink_partition",
+            "offset AS sink_offset",
+            f"{RECORD} AS tag",
             "key",
-            digest(with_headers=True).alias("digest"),  # a record without headers has the same digest either way
+            f"{digest_of(KEY, with_headers=True)} AS digest",  # a record without headers has the same digest either way
         )
 
     def again(self) -> "DataFrame":
@@ -217,15 +210,12 @@ class Tables:
 
 def select(frame: "DataFrame", columns: list[str]) -> "DataFrame":
     """These columns of a frame, null where it has none."""
-    from pyspark.sql import functions as f
-
     types = {"key": "binary", "kind": "string", "text": "string"}
     integer = {"topic", "sink_partition", "source_partition", "tag", "vanished"}
-    return frame.select(
+    there = set(frame.columns)
+    return frame.selectExpr(
         *(
-            (f.col(c) if c in frame.columns else f.lit(None))
-            .cast(types.get(c, "int" if c in integer else "long"))
-            .alias(c)
+            f"CAST({f'`{c}`' if c in there else 'NULL'} AS {types.get(c, 'int' if c in integer else 'long')}) AS `{c}`"
             for c in columns
         )
     )
