@@ -57,9 +57,9 @@ def records(
     spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
 ) -> "DataFrame":
     """What a transform gets: key, value, headers, timestamp and origin."""
-    origin = f"struct(partition, offset, {ORDINAL} AS ordinal) AS origin"
+    origin = f"struct(`partition`, `offset`, {ORDINAL} AS `ordinal`) AS `origin`"
     found = read_ranges(spark, connection, topic, ranges, **options)
-    return found.selectExpr("key", "value", "headers", "timestamp", origin)
+    return found.selectExpr("`key`", "`value`", "`headers`", "`timestamp`", origin)
 
 
 def spark_options(connection: Connection) -> dict[str, str]:

@@ -97,6 +97,29 @@ def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
         member.close()
 
 
+def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(make_lab: MakeLab) -> None:
+    """Somebody else's open transaction in a shared sink holds nobody up: slices commit behind it."""
+    lab = make_lab(partitions=1, shared_sink=True, slice_records=10)
+    lab.fill(30)
+    reader = SourceReader(lab.connection.config(), lab.pipeline.names())
+    producer = Producer(lab.connection.config(transactional_id=f"test/{lab.sink}", transaction_timeout_ms=60_000))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(lab.sink, b"foreign", partition=0)
+    producer.flush(30)
+    try:
+        assert not reader.is_stable(lab.sink, 0, 0)
+        report = lab.run(max_attempts=1)
+        assert report.complete
+        assert len(report.entries) == 3
+        assert 0 not in {message.partition() for message in lab.read()}, "there it all lies behind the open one"
+        producer.commit_transaction(30)
+        wait_for(lambda: reader.is_stable(lab.sink, 0, 0))
+        assert len(lab.read()) == 31
+    finally:
+        reader.close()
+
+
 def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab: Lab) -> None:
     lab.fill(30)
     producer = Producer(lab.connection.config())

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from eos_assets.exactly_once.arrivals import Arrivals
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.proof.case import NAMED, RECORD, Case, Scope
 from eos_assets.proof.source_judge import SourceJudge
@@ -74,30 +73,6 @@ def test_a_million_outputs_of_one_record_appear_together_after_a_crash(make_lab:
     many = [n for values in found.values() for n in values]
     assert sorted(many) == sorted([*range(5), *range(1_000_000), *range(7)])
     assert lab.broken() == set()
-
-
-def test_who_waits_for_pieces_is_told_and_hears_of_failures() -> None:
-    go_on = threading.Event()
-    piece = pa.record_batch({"a": [1]})
-
-    def pieces() -> Iterator[pa.RecordBatch]:
-        yield piece
-        go_on.wait(30)
-        yield piece
-        raise ValueError("broken")
-
-    seen: list[pa.RecordBatch | None] = []
-
-    def take_in() -> None:
-        for arrived in Arrivals(pieces(), 0.01):
-            seen.append(arrived)
-            if arrived is None:
-                go_on.set()
-
-    with pytest.raises(ValueError, match="broken"):
-        take_in()
-    assert [arrived for arrived in seen if arrived is not None] == [piece, piece]
-    assert None in seen
 
 
 def map_rows(sequences: list[int], tag: int = NAMED) -> pa.RecordBatch:
