@@ -65,11 +65,11 @@ def text(value: object) -> str:
 @click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
 def trace_command(topic: str, partition: int, offset: int, from_source: bool, modules: tuple[str, ...]) -> None:
     """Show where the record at OFFSET of TOPIC/PARTITION came from; with --source, what became of it."""
+    asked = pipelines_of(topic, from_source, modules)
     connection = Connection.load(Settings.load())
     if partition not in connection.partitions(topic):
         raise EosError(f"{topic} has no partition {partition}.", f"It has {len(connection.partitions(topic))}.")
     found: list[Link] = []
-    asked = pipelines_of(topic, from_source, modules)
     for pipeline in asked:
         if from_source:
             found += outcome_of(pipeline, connection, partition, offset)

@@ -50,14 +50,17 @@ def make_plan(
 ) -> list[PartitionPlan]:
     """One row per source partition. The end is the last stable offset, never the high watermark: behind it somebody's
     transaction is open, and what is skipped now would never be read. `upto` may end a partition earlier."""
-    topic = pipeline.source.name
-    known = sorted(connection.partitions(topic))
+    topic, ledger = pipeline.source.name, pipeline.names(mode).ledger
+    existing = connection.metadata().topics
+    if missing := [name for name in (topic, ledger) if name not in existing]:
+        raise without_topics(pipeline, missing, mode)
+    known = sorted(existing[topic].partitions)
     chosen = known if partitions is None else sorted(set(partitions))
     for partition in chosen:
         if partition not in known:
             raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
     found = bounds(connection, topic, chosen)
-    begun = set(connection.partitions(pipeline.names(mode).ledger))  # the next run makes it grow with the source
+    begun = set(existing[ledger].partitions)  # the next run makes it grow with the source
     reader = SourceReader(connection.config(), pipeline.names(mode))
     try:
         plans = [
@@ -66,6 +69,19 @@ def make_plan(
     finally:
         reader.close()
     return [replace(plan, end=bounded(plan, upto[plan.partition])) for plan in plans] if upto is not None else plans
+
+
+def without_topics(pipeline: Pipeline, missing: list[str], mode: Mode) -> EosError:
+    command = f"eos topics create --pipeline {pipeline.name}"
+    module = getattr(pipeline.transform, "__module__", "__main__")
+    if not module.startswith("eos_assets.") and module != "__main__":
+        command += f" --module {module}"
+    if mode is not Mode.EXACTLY_ONCE:
+        command += f" --mode {mode}"
+    return EosError(
+        f"Pipeline {pipeline.name} needs topics that do not exist: {', '.join(missing)}.",
+        f"Create them with `{command}`.",
+    )
 
 
 def bounded(plan: PartitionPlan, limit: int) -> int:

@@ -10,7 +10,7 @@ from eos_assets.exactly_once.ledger import Genesis
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import PartitionPlan
+from eos_assets.exactly_once.plan import PartitionPlan, without_topics
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.denied import denial
 from eos_assets.kafka.offsets import await_stable, bounds
@@ -27,11 +27,7 @@ def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict
     existing = connection.metadata().topics
     missing = [t.name for t in (pipeline.source, *pipeline.own_topics(mode)) if t.name not in existing]
     if missing:
-        raise EosError(
-            f"Pipeline {pipeline.name} needs topics that do not exist: {', '.join(missing)}.",
-            f"Create them with `eos topics create --pipeline {pipeline.name}`"
-            + ("." if mode is Mode.EXACTLY_ONCE else f" --mode {mode}."),
-        )
+        raise without_topics(pipeline, missing, mode)
     names = pipeline.names(mode)
     check_declarations(pipeline, connection, mode)
     sources = len(existing[pipeline.source.name].partitions)
@@ -110,7 +106,7 @@ def late_geneses(pipeline: Pipeline, connection: Connection, partitions: list[in
     """The geneses that another run has written since we planned: provenance without one is refused."""
     names = pipeline.names()
     found = {}
-    for visible in streams(connection, {(names.provenance, p): 0 for p in partitions}, limit=1):
+    for visible in list(streams(connection, {(names.provenance, p): 0 for p in partitions}, limit=1)):
         partition = visible.partition() or 0
         genesis = genesis_now(connection, names.ledger, [partition])
         if genesis is None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.outcome import Outcome
@@ -21,6 +22,8 @@ class RunReport:
     entries: list[LedgerEntry] = field(default_factory=list)
     #: Source partition → where the last of these entries stands in the ledger topic.
     ledger_offsets: dict[int, int] = field(default_factory=dict)
+    #: Source partition → the range that the run set out to write, where there was one.
+    planned: dict[int, OffsetRange] = field(default_factory=dict)
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
@@ -28,19 +31,25 @@ class RunReport:
 
     def summary(self) -> list[Outcome]:
         """One row per partition, over all attempts."""
-        partitions = {o.partition for o in self.outcomes} | {e.partition for e in self.entries}
+        partitions = {*self.planned, *(o.partition for o in self.outcomes), *(e.partition for e in self.entries)}
         return [self._partition(p) for p in sorted(partitions)]
 
     def _partition(self, partition: int) -> Outcome:
         entries = [e for e in self.entries if e.partition == partition]
         rows = [o for o in self.outcomes if o.partition == partition]
         last = rows[-1] if rows else None
-        unfinished = last is not None and last.outcome not in DONE
+        planned = self.planned.get(partition)
+        begun = last.start if last else planned.start if planned else 0
+        position = entries[-1].next if entries else last.next if last else begun
+        outcome = last.outcome if last else "already_done"
+        if outcome in DONE:
+            short = planned is not None and position < planned.end and not self.complete
+            outcome = "failed" if short else "committed" if entries else outcome
         return Outcome(
             partition=partition,
-            outcome=last.outcome if last and (unfinished or not entries) else "committed",
-            start=entries[0].start if entries else last.start if last else 0,
-            next=entries[-1].next if entries else last.next if last else 0,
+            outcome=outcome,
+            start=entries[0].start if entries else begun,
+            next=position,
             records_in=sum(e.records_in for e in entries),
             records_out=sum(e.records_out for e in entries),
             skipped=sum(e.skipped for e in entries),

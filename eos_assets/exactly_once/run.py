@@ -90,8 +90,8 @@ class Run:
         begun = time.monotonic()
         plans = self.preflight()
         ledger_topic = self.pipeline.names(self.options.mode).ledger
-        lagging = [plan.partition for plan in plans if plan.position < plan.end]
-        before = stable_ends(self.connection, ledger_topic, lagging)
+        self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
+        before = stable_ends(self.connection, ledger_topic, list(self.report.planned))
         goal = {plan.partition: plan.end for plan in plans}
         fruitless = 0
         while True:

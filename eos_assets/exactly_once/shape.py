@@ -100,9 +100,10 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
     present = set(result.columns)
     key = KEY if "key" in present else "CAST(NULL AS binary)"
     columns = {
-        "o_partition": "origin.partition",
-        "o_offset": "origin.offset",
-        "o_ordinal": "origin.ordinal",
+        # Not `origin.partition`: in a result with the alias `origin` that would be its column `partition`.
+        "o_partition": "`origin`['partition']",
+        "o_offset": "`origin`['offset']",
+        "o_ordinal": "`origin`['ordinal']",
         "key": guarded(key) if swift else key,
         "value": guarded(VALUE) if swift else VALUE,
         "digest": digest_of(key, with_headers="headers" in present),

@@ -26,8 +26,8 @@ READER = {
 
 #: What Spark gives for a topic, also where there is nothing to read.
 SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
-    "headers array<struct<key:string,value:binary>>"
+    "`key` binary, `value` binary, `topic` string, `partition` int, `offset` long, `timestamp` timestamp, "
+    "`timestampType` int, `headers` array<struct<key:string,value:binary>>"
 )
 
 #: The lower bits of the id count the rows of one Spark partition.

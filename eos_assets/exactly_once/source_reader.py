@@ -11,7 +11,7 @@ from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.names import Names
 from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.verdicts import TimedOut
-from eos_assets.kafka.connection import ask
+from eos_assets.kafka.connection import ask, transient
 from eos_assets.kafka.tail import last_record, records, watermarks
 
 PATIENCE_SECONDS = 30
@@ -24,6 +24,8 @@ class SourceReader:
 
     def __init__(self, kafka: dict[str, Any], names: Names) -> None:
         self.names = names
+        #: Whether a broker has answered it before.
+        self.connected = False
         self.consumer = Consumer(
             {
                 **kafka,
@@ -46,7 +48,8 @@ class SourceReader:
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
         """The last committed entry of a ledger partition. With this isolation the high watermark is the last
         stable offset, and after `init_transactions` nothing of our own is open before it."""
-        low, end = watermarks(self.consumer, self.names.ledger, partition)
+        low, end = watermarks(self.consumer, self.names.ledger, partition, new=not self.connected)
+        self.connected = True
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # it would go on asking for more, a thousand times a second
         value = message.value() if message else None
@@ -68,9 +71,14 @@ class SourceReader:
             raise KafkaException(answer.error)
         return answer.offset if answer.offset >= 0 else None
 
-    def is_stable(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether no open transaction lies at or before this offset."""
-        return watermarks(self.consumer, topic, partition)[1] > offset
+    def is_stable(self, topic: str, partition: int, offset: int, patience: float = PATIENCE_SECONDS) -> bool:
+        """Whether no open transaction lies at or before this offset; no, too, if nobody answers in time."""
+        try:
+            return watermarks(self.consumer, topic, partition, patience)[1] > offset
+        except KafkaException as failure:
+            if transient(failure.args[0]):
+                return False
+            raise
 
     def first_visible(self, partition: int, start: int, end: int) -> int | None:
         """The offset of the first visible record in [start, end), or None if there are only markers and the like."""

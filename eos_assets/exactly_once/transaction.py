@@ -113,7 +113,9 @@ class Transaction:
         `init_transactions` met it half way, librdkafka would wait for half a second before it asks again."""
         deadline = time.monotonic() + SETTLE_SECONDS
         for (topic, partition), written in self.producer.delivered.items():
-            while not self.reader.is_stable(topic, partition, written[-1][-1]) and time.monotonic() < deadline:
+            while time.monotonic() < deadline:
+                if self.reader.is_stable(topic, partition, written[-1][-1], SETTLE_SECONDS):
+                    break
                 time.sleep(0.001)
 
     def abandon(self, failure: BaseException) -> None:
@@ -127,6 +129,8 @@ class Transaction:
     def close(self) -> None:
         if self.opened:
             self.producer.close()
+        elif self.spare is not None:
+            self.spare.close()
 
     def timed_out(self) -> bool:
         """Whether the broker may have aborted us for being slow: the error is the same as for being fenced, only

@@ -61,9 +61,11 @@ class PartitionWriter:
         except Fenced as fenced:
             if self.transaction.timed_out():
                 timeout = self.job.transaction_timeout_ms
+                remedy = ": declare a longer one, or a smaller slice_records" if self.job.stateful else ""
                 raise TimedOut(
                     f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer "
-                    f"than {timeout} ms (transaction_timeout_ms); nothing of it is visible, and it is tried again"
+                    f"than {timeout} ms (transaction_timeout_ms{remedy}); nothing of it is visible, and it is tried "
+                    "again"
                 ) from fenced
             self.drain()
             return self.outcome("fenced", f"a newer attempt took over ({fenced})")

@@ -68,9 +68,9 @@ def ask(question: Callable[[], Answer], patience: float = 30) -> Answer:
 
 
 def ask_shortly(question: Callable[[float], Answer], patience: float = 30) -> Answer:
-    """Asks with a short time limit first, then with longer ones. Where a client asks for the leader of a partition just
-    when it changes from the bootstrap address to the brokers, librdkafka waits for a timer of half a second before it
-    looks again; the next question looks at once."""
+    """The first question of a new client: with a short time limit, then with longer ones. If it asks for the leader of
+    a partition just when it changes from the bootstrap address to the brokers, librdkafka waits for a timer of half a
+    second before it looks again; the next question looks at once."""
     limit, deadline = SHORT_SECONDS, time.monotonic() + patience
     while True:
         begun = time.monotonic()
@@ -82,7 +82,7 @@ def ask_shortly(question: Callable[[float], Answer], patience: float = 30) -> An
                 raise
             if time.monotonic() - begun < limit / 2:  # an answer, and not the limit
                 time.sleep(min(PAUSE_SECONDS, left))
-            limit = min(2 * limit, left)
+            limit = min(4 * limit, left)
 
 
 def transient(error: KafkaError) -> bool:

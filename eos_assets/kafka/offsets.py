@@ -60,7 +60,7 @@ def ends(connection: Connection, topic: str, partitions: list[int], isolation: s
         config = connection.config(group_id=READER_GROUP, isolation_level=isolation, enable_auto_commit=False)
         consumer = Consumer(config)
         try:
-            return {p: watermarks(consumer, topic, p, TRY_SECONDS) for p in partitions}
+            return {p: watermarks(consumer, topic, p, TRY_SECONDS, new=not n) for n, p in enumerate(partitions)}
         finally:
             consumer.close()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection, ask_shortly
+from eos_assets.kafka.connection import Connection, ask, ask_shortly
 
 PATIENCE_SECONDS = 30
 #: The group of readers that join none: brokers want a permission on it all the same.
@@ -32,11 +32,15 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
     )
 
 
-def watermarks(consumer: Consumer, topic: str, partition: int, patience: float = PATIENCE_SECONDS) -> tuple[int, int]:
+def watermarks(
+    consumer: Consumer, topic: str, partition: int, patience: float = PATIENCE_SECONDS, *, new: bool = False
+) -> tuple[int, int]:
     """Where a partition begins, and where it ends for this consumer: if it reads what is committed, at the last stable
-    offset."""
+    offset. A new consumer has asked no broker before."""
     at = TopicPartition(topic, partition)
-    return ask_shortly(lambda limit: consumer.get_watermark_offsets(at, timeout=limit), patience)
+    if new:
+        return ask_shortly(lambda limit: consumer.get_watermark_offsets(at, timeout=limit), patience)
+    return ask(lambda: consumer.get_watermark_offsets(at, timeout=patience), patience)
 
 
 def last_record(consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None) -> Message | None:
@@ -128,8 +132,9 @@ def streams(
             if error is not None and error.code() != error._PARTITION_EOF:
                 raise KafkaException(error)
             offset, end, more = message.offset() or 0, ends.get(place, 0), left.get(place)
-            if error is not None or offset + 1 >= end or more == 1:
-                ends.pop(place, None)
+            if place in ends and (error is not None or offset + 1 >= end or more == 1):
+                del ends[place]
+                consumer.incremental_unassign([TopicPartition(*place)])  # else it would go on to read what grows there
             if error is None and offset < end:
                 left[place] = None if more is None else more - 1
                 yield message
@@ -146,8 +151,8 @@ def unread(consumer: Consumer, topic: str, partition: int) -> Unread:
 def assign(consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int | None) -> dict[tuple[str, int], int]:
     """Assigns the partitions that hold something behind their start, and returns where each of them ends."""
     ends, assigned = {}, []
-    for (topic, partition), start in starts.items():
-        low, end = watermarks(consumer, topic, partition)
+    for number, ((topic, partition), start) in enumerate(starts.items()):
+        low, end = watermarks(consumer, topic, partition, new=not number)
         end = end if upto is None else min(end, upto)
         if max(low, start) < end:
             ends[topic, partition] = end

@@ -97,7 +97,7 @@ class Tables:
 
     def source_records(self) -> "DataFrame":
         read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        return read.selectExpr("partition AS source_partition", "offset AS source_offset", f"{RECORD} AS tag")
+        return read.selectExpr("`partition` AS source_partition", "`offset` AS source_offset", f"{RECORD} AS tag")
 
     def maps(self) -> "DataFrame":
         ranges = self.window.ranges(self.names.provenance)
@@ -110,8 +110,8 @@ class Tables:
         read = read_ranges(self.spark, self.connection, self.topics[number], ranges, **options)
         return read.selectExpr(
             f"{number} AS topic",
-            "partition AS sink_partition",
-            "offset AS sink_offset",
+            "`partition` AS sink_partition",
+            "`offset` AS sink_offset",
             f"{RECORD} AS tag",
             "key",
             f"{digest_of(KEY, with_headers=True)} AS digest",  # a record without headers has the same digest either way
@@ -172,7 +172,9 @@ class Tables:
         )
         borne = source.join(f.broadcast(aside), here, "left_anti")
         # Counted anew above the join: Spark moves no filter below that, to where the records still are that raise.
-        return borne.withColumn("origin", f.expr(f"struct(origin.partition, origin.offset, {ORDINAL} AS ordinal)"))
+        return borne.withColumn(
+            "origin", f.expr(f"struct(`origin`.`partition`, `origin`.`offset`, {ORDINAL} AS ordinal)")
+        )
 
     def misplaced(self) -> "DataFrame":
         """Source records of a stateful pipeline that lie where their key does not belong."""

@@ -45,6 +45,7 @@ class SparkResource(LazyPySparkResource):
 
 
 def started(address: str, config: dict[str, Any]) -> "SparkSession":
+    be_quiet()
     try:
         session: SparkSession = spark_session_from_config(config)
     except Exception as failure:
@@ -53,6 +54,14 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
             f"No Spark session at {shown(address)}: {shown(why)}", "Check EOS_SPARK, and that it is reachable."
         ) from failure
     return session
+
+
+def be_quiet() -> None:
+    """PySpark logs every error of a query with its Java stack before it raises it; what it means is told by us."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def spark_address(settings: Settings, wanted: str = "") -> str:

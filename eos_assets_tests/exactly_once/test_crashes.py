@@ -52,6 +52,8 @@ def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     assert not report.complete
     assert report.attempts == 2
     assert report.entries == []
+    told = [(row.partition, row.outcome, row.start, row.next) for row in report.summary()]
+    assert told == [(partition, "failed", 0, 0) for partition in range(3)]
     assert lab.read() == []
     assert "InjectedFailure" in report.failures[-1]
     assert len(lab.read(isolation="read_uncommitted")) > 0, "they were written, and aborted"

@@ -21,6 +21,7 @@ from confluent_kafka import (
 from eos_assets.errors import EosError
 from eos_assets.exactly_once import preflight
 from eos_assets.exactly_once.failures import Failures
+from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preflight import grow
 from eos_assets.exactly_once.source_reader import SourceReader
@@ -64,6 +65,15 @@ def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) ->
     with pytest.raises(EosError, match="insists on durable topics"):
         lab.with_(durability="production").run()
     assert lab.read(isolation="read_uncommitted") == []
+
+
+def test_topics_that_are_missing_are_told_with_the_command_that_creates_them(lab: Lab) -> None:
+    module, mode = lab.pipeline.transform.__module__, Mode.AT_LEAST_ONCE
+    command = f"`eos topics create --pipeline {lab.pipeline.name} --module {module} --mode {mode}`"
+    for ask in (lambda: make_plan(lab.pipeline, lab.connection, mode=mode), lambda: lab.run(mode=mode)):
+        with pytest.raises(EosError, match="needs topics that do not exist") as refused:
+            ask()
+        assert command in refused.value.remedy
 
 
 def test_speculation_is_refused(lab: Lab) -> None:

@@ -42,6 +42,33 @@ def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
+def test_an_alias_of_the_result_does_not_hide_the_origin(make_lab: MakeLab) -> None:
+    """`origin.partition` would then be its column `partition`, and one partition would get the records of another."""
+
+    def aliased(records: DataFrame) -> DataFrame:
+        return squared(records).withColumn("partition", f.lit(1)).alias("origin")
+
+    lab = make_lab(aliased)
+    lab.fill(300)
+    assert lab.run().complete
+    found = [(message.partition(), int(message.value() or 0)) for message in lab.read()]
+    assert sorted(found) == [(1, number * number) for number in range(300)]
+    assert lab.broken() == set()
+
+
+def test_words_that_a_session_reserves_are_no_obstacle(lab: Lab) -> None:
+    setting = "spark.sql.ansi.enforceReservedKeywords"
+    said = str(lab.spark.conf.get(setting))
+    lab.spark.conf.set(setting, "true")
+    try:
+        lab.fill(30)
+        assert lab.run().complete
+        lab.assert_squares(range(30))
+        assert lab.broken() == set()
+    finally:
+        lab.spark.conf.set(setting, said)
+
+
 def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None:
     def spread(records: DataFrame) -> DataFrame:
         parts = f.posexplode(f.split(f.col("value").cast("string"), ",")).alias("place", "value")
@@ -477,7 +504,9 @@ def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: Make
     assert lab.read() == []
 
 
-def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeLab) -> None:
+def test_a_record_that_makes_the_transform_raise_may_be_isolated(
+    make_lab: MakeLab, capfd: pytest.CaptureFixture[str]
+) -> None:
     lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
     lab.produce([b"%d" % n for n in range(10)])
     # What a record says decides nothing.
@@ -494,6 +523,7 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(make_lab: MakeL
     lab.produce([b"a", b"b", b"c"])
     with pytest.raises(EosError, match="max_isolated"):
         lab.run()
+    assert "at org.apache.spark" not in "".join(capfd.readouterr()), "nobody sees a trace of Spark's"
 
 
 @pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])

@@ -20,7 +20,7 @@ def test_a_question_gets_more_time_each_time_it_is_asked() -> None:
         return "answer"
 
     assert ask_shortly(question) == "answer"
-    assert limits == [SHORT_SECONDS * factor for factor in (1, 2, 4, 8)]
+    assert limits == [SHORT_SECONDS * factor for factor in (1, 4, 16, 64)]
 
 
 def test_a_lasting_error_is_the_answer_at_once_and_a_transient_one_when_the_patience_ends() -> None:

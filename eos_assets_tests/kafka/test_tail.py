@@ -44,6 +44,21 @@ def test_one_consumer_reads_several_partitions_each_in_order(connection: Connect
     assert [*tail.streams(connection, {})] == []
 
 
+def test_a_partition_that_was_read_is_not_read_on(
+    connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it grew quicker than it is read, nobody would notice that another one gives nothing."""
+    topic = make_topic(partitions=2).name
+    fill(connection, topic, 1000)
+    consumer = tail.reader(connection)
+    monkeypatch.setattr(tail, "reader", lambda *_: consumer)
+    reading = tail.streams(connection, {(topic, 0): 0, (topic, 1): 0}, limit=1)
+    first, second = next(reading), next(reading)
+    assert {first.partition(), second.partition()} == {0, 1}
+    assert consumer.assignment() == []
+    assert [*reading] == []
+
+
 def test_what_is_aborted_or_open_is_no_record_and_no_standstill(connection: Connection, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3).name
     producer = Producer(connection.config(transactional_id=f"test/{topic}", transaction_timeout_ms=60_000))
