@@ -1,8 +1,9 @@
 """The price of exactly once: our sink against Spark's own at-least-once sink and our weaker mode, in one run.
 
 All contenders read the same records with the same reader settings and apply the same transform. They take turns,
-another one first in each round; the first rounds warm the JVMs up, and the figures are medians. `make bench` runs it on
-a broker of its own.
+another one first in each round; the first rounds warm the JVMs up, and the figures are medians. A ratio is the median
+of the rounds' own ratios: a machine that becomes slower for a minute slows all contenders of a round. `make bench` runs
+it on a broker of its own.
 """
 
 import statistics
@@ -95,16 +96,20 @@ def main() -> None:
                 if warm:
                     seconds[name].append(took)
     spark.stop()
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    spark_median, _, weaker_median = medians.values()
+    spark_times, _, weaker_times = seconds.values()
     table = Table(
         "contender", "median s", "spread s", "records/s", "of Spark's", "of our weaker", title=f"{COUNT:,} records"
     )
-    for name, median in medians.items():
-        spread = f"{min(seconds[name]):.2f} to {max(seconds[name]):.2f}"
-        ratios = (f"{spark_median / median:.2f}", f"{weaker_median / median:.2f}")
+    for name, times in seconds.items():
+        median, spread = statistics.median(times), f"{min(times):.2f} to {max(times):.2f}"
+        ratios = (f"{speed(times, spark_times):.2f}", f"{speed(times, weaker_times):.2f}")
         table.add_row(name, f"{median:.2f}", spread, f"{COUNT / median:,.0f}", *ratios)
     console.print(table)
+
+
+def speed(times: list[float], peer: list[float]) -> float:
+    """How fast against the peer, in the same rounds; 1 is as fast."""
+    return statistics.median(theirs / ours for ours, theirs in zip(times, peer, strict=True))
 
 
 main()
