@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks pictures bench lint format types containers check up down lock clean
+.PHONY: help install demo test rehearsal checks pictures bench lint format types containers check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ demo: install  ## run the main job on a Kafka and a Spark of its own
 test: install  ## run the tests on a real Kafka and a real Spark
 	@$(BIN)/eos jars
 	@$(BIN)/pytest
+
+rehearsal: install  ## run the tests on a Spark cluster, three brokers and the commands of the compose file
+	@$(BIN)/eos jars
+	@$(BIN)/pytest -m rehearsal
 
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks

@@ -13,6 +13,8 @@ from eos_assets.exactly_once.pipeline import Pipeline
 
 #: A user's package names its pipeline modules under this entry point group.
 ENTRY_POINTS = "eos_assets.pipelines"
+#: The modules that the user named in this process.
+named: set[ModuleType] = set()
 
 
 def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
@@ -63,7 +65,9 @@ def project_modules() -> list[ModuleType]:
 
 
 def named_modules(names: Iterable[str]) -> list[ModuleType]:
-    return [imported(name) for name in names]
+    modules = [imported(name) for name in names]
+    named.update(modules)
+    return modules
 
 
 def imported(name: str) -> ModuleType:
@@ -77,7 +81,10 @@ def imported(name: str) -> ModuleType:
             "Check its name (as in `import`, no path), and that it is installed or in PYTHONPATH.",
         ) from error
     except Exception as error:
-        raise EosError(f"Module {name} raises {type(error).__name__}: {error}.", "Mend it.") from error
+        remedy = "Mend it."
+        if "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error):
+            remedy = "Give a udf its return type as a type (StringType(), not 'string'); make columns in the transform."
+        raise EosError(f"Module {name} raises {type(error).__name__}: {str(error).rstrip('.')}.", remedy) from error
 
 
 def entry_point_modules() -> list[ModuleType]:

@@ -4,12 +4,14 @@ Tasks are functions of this package, and Python sends a function as its name: th
 What they need besides, the Python of EOS_SPARK_PYTHON must have: pyarrow, numpy and confluent-kafka (docs/scale.md).
 """
 
+import functools
 import hashlib
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import eos_assets
+from eos_assets import registry
 from eos_assets.local.folders import clear_disk_errors, make_folder
 from eos_assets.settings import Settings
 
@@ -24,6 +26,10 @@ def ship(session: "SparkSession", address: str, settings: Settings, *, package: 
     """Gives a session elsewhere the files of EOS_PY_FILES and this package, unless it is there already."""
     if address.startswith("local"):
         return  # its workers are children of ours
+    if address.startswith("sc://"):
+        lend_functions()
+    if not settings.py_files:
+        send_modules()
     files = [str(path) for path in settings.py_files]
     if package:
         files.insert(0, str(archive(settings)))
@@ -34,6 +40,36 @@ def ship(session: "SparkSession", address: str, settings: Settings, *, package: 
         return
     for file in files:
         session.sparkContext.addPyFile(file)
+
+
+def send_modules() -> None:
+    """Functions of the modules that were named with --module travel as code, not as a name: nobody has them there."""
+    from pyspark.cloudpickle.cloudpickle import register_pickle_by_value
+
+    for module in registry.named:
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def lend_functions() -> None:
+    """Lets Spark Connect use functions (`@udf`, `@pandas_udf`) that a module declared before there was a session: until
+    then PySpark takes every one for one of a classic session."""
+    from pyspark.sql.connect.udf import UserDefinedFunction as RemoteFunction
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.sql.utils import is_remote
+
+    classic = UserDefinedFunction.__call__
+    if getattr(classic, "lent", False):
+        return
+
+    @functools.wraps(classic)
+    def call(self: UserDefinedFunction, *columns: Any, **named: Any) -> Any:
+        if not is_remote():
+            return classic(self, *columns, **named)
+        about = (self.func, self._returnType, self._name, self.evalType, self.deterministic)
+        return RemoteFunction(*about)(*columns, **named)
+
+    call.lent = True  # type: ignore[attr-defined]
+    UserDefinedFunction.__call__ = call  # type: ignore[method-assign]
 
 
 def archive(settings: Settings) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once import ledger
+from eos_assets.exactly_once.foreign import foreign_in_spark
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -21,7 +22,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import await_stable, bounds, offsets_at
 from eos_assets.kafka.tail import stream
 from eos_assets.proof import proven
-from eos_assets.proof.tables import MAP_SCHEMA, unfold, unioned
+from eos_assets.proof.tables import unfolded, unioned
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,11 +102,16 @@ class AuditTables:
     def append(self, table: str, rows: "DataFrame", *, fresh: bool) -> None:
         writer = rows.write.format("delta")
         if fresh:
-            writer.mode("overwrite").option("overwriteSchema", "true").save(self.path(table))
-            return
-        application = f"{self.pipeline.name}/{table}/{self.ledger_id}"
-        writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
-        writer.save(self.path(table))
+            writer = writer.mode("overwrite").option("overwriteSchema", "true")
+        else:
+            application = f"{self.pipeline.name}/{table}/{self.ledger_id}"
+            writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
+        try:
+            writer.save(self.path(table))
+        except Exception as failure:
+            if found := foreign_in_spark(failure):
+                raise found from failure
+            raise
 
     def exists(self, table: str) -> bool:
         from pyspark.errors import AnalysisException
@@ -187,7 +193,7 @@ class AuditTables:
     def entries(self, part: OffsetRange) -> Iterator[tuple[int, LedgerEntry]]:
         """The entries of a part of the ledger, with their offsets."""
         for message in stream(self.connection, self.names.ledger, part.partition, part.start, part.end):
-            entry = ledger.load(message.value() or b"")
+            entry = ledger.read(message)
             if isinstance(entry, LedgerEntry):
                 yield message.offset() or 0, entry
 
@@ -206,7 +212,7 @@ class AuditTables:
         begins = offsets_at(self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()})
         ranges = [OffsetRange(p, max(there[p].start, begins[p]), there[p].stable) for p in first]
         topics = sorted({*self.sinks, self.names.dead_letters, *(part.topic for row in new for part in row.sinks)})
-        maps = self.topic(self.names.provenance, ranges).select("value").mapInArrow(unfold(topics), MAP_SCHEMA)
+        maps = unfolded(self.topic(self.names.provenance, ranges), self.names.provenance, topics)
         starts = missing.selectExpr("partition as source_partition", "start")
         outputs = maps.where("sink_offset >= 0").join(f.broadcast(starts), ["source_partition", "start"])
         place = ["topic", "sink_partition", "sink_offset"]

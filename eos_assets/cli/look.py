@@ -11,9 +11,10 @@ from eos_assets.cli.options import pipeline_options
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import existing_topics
 from eos_assets.exactly_once.preview import RESULTS, preview
 from eos_assets.kafka.connection import Connection
-from eos_assets.proof.trace import Link, origin_of, outcome_of, without_output
+from eos_assets.proof.trace import Link, origin_of, outcome_of, unnamed, without_output
 from eos_assets.registry import find_pipelines
 from eos_assets.settings import Settings
 
@@ -29,7 +30,7 @@ def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None
     settings = Settings.load()
     chosen = find_pipeline(pipeline, modules)
     connection = Connection.load(settings)
-    connection.partitions(chosen.source.name)
+    existing_topics(chosen, connection, [chosen.source.name])
     fetch_jars(settings)
     table = Table("source", "key", "value", "result", title=f"preview of {chosen.name}; nothing was written")
     for found in preview(chosen, SparkResource().spark_session, connection, count):
@@ -67,8 +68,9 @@ def trace_command(topic: str, partition: int, offset: int, from_source: bool, mo
     """Show where the record at OFFSET of TOPIC/PARTITION came from; with --source, what became of it."""
     asked = pipelines_of(topic, from_source, modules)
     connection = Connection.load(Settings.load())
-    if partition not in connection.partitions(topic):
-        raise EosError(f"{topic} has no partition {partition}.", f"It has {len(connection.partitions(topic))}.")
+    partitions = existing_topics(asked[0], connection, [topic])[topic].partitions
+    if partition not in partitions:
+        raise EosError(f"{topic} has no partition {partition}.", f"It has {len(partitions)}.")
     found: list[Link] = []
     for pipeline in asked:
         if from_source:
@@ -77,9 +79,10 @@ def trace_command(topic: str, partition: int, offset: int, from_source: bool, mo
             origin = origin_of(pipeline, connection, topic, partition, offset)
             found += [origin] if origin else []
     if not found:
-        what = "no committed map names it: a marker, or aborted, or foreign"
         if from_source:
             what = "; ".join(f"{p.name}: {without_output(p, connection, partition, offset)}" for p in asked)
+        else:
+            what = unnamed(connection, topic, partition, offset)
         console().print(f"{topic}/{partition}/{offset}: {what}", markup=False)
         raise click.exceptions.Exit(0 if from_source else 1)
     table = Table("source record", "became", "sequence", "transaction", "run", "attempt", "committed at", "code")

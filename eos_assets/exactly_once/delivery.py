@@ -1,7 +1,7 @@
 """Records in, handed to the producer as it has room for them; what it does not take gets its meaning."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ POLL_ROWS = 500
 
 #: What a broker says of a record that it will never take, and what that means: no retry heals it.
 NEVER_TAKEN = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "it is too large for the topic (max.message.bytes)",
+    KafkaError.MSG_SIZE_TOO_LARGE: "it is too large for the topic: raise its max.message.bytes and, if declared, "
+    "max_message_bytes (for dead letters that of the source)",
     KafkaError.RECORD_LIST_TOO_LARGE: "its batch is too large for the topic (segment.bytes)",
     KafkaError.INVALID_TIMESTAMP: "the topic takes no such `timestamp` (message.timestamp.before.max.ms, "
     "message.timestamp.after.max.ms)",
@@ -31,6 +32,7 @@ NEVER_TAKEN = {
     KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it",
 }
 Header = tuple[str | None, bytes | None]
+NO_TARGETS: Mapping[tuple[str, int], Target] = {}
 
 
 class Delivery:
@@ -48,14 +50,14 @@ class Delivery:
         chunk = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(1, int(sizes.max()))))
         for low in range(0, len(messages), chunk):
             part = messages[low : low + chunk]
-            self._make_room(len(part), int(sizes[low : low + chunk].sum()))
+            self.make_room(len(part), int(sizes[low : low + chunk].sum()))
             try:
                 self.producer.produce_batch(target.topic, target.partition, part)
             except Refused as refused:
                 raise self._refusal(refused.args[0], target, int(origins[low + refused.index])) from refused
         self.producer.poll()
 
-    def _make_room(self, rows: int, size: int) -> None:
+    def make_room(self, rows: int, size: int) -> None:
         deadline = time.monotonic() + self.job.transaction_timeout_ms / 1000
         while not self.producer.has_room(rows, size):
             if time.monotonic() > deadline:
@@ -84,7 +86,7 @@ class Delivery:
             raise Hopeless(f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka")
         size = len(key or b"") + len(value or b"")
         self.bytes_out += size
-        self._make_room(1, size)
+        self.make_room(1, size)
         try:
             self.producer.produce(target.topic, target.partition, key, value, named, timestamp)
         except KafkaException as failure:
@@ -122,10 +124,24 @@ class Delivery:
                 return Hopeless(f"{what}: {told.str()}: {NEVER_TAKEN[told.code()]}")
         return Fatal(f"{what}: {error.str()}")
 
-    def flush(self) -> None:
-        """Waits for every delivery report; what is not acknowledged in time ends the attempt."""
+    def flush(self, targets: Mapping[tuple[str, int], Target] = NO_TARGETS) -> None:
+        """Waits for every delivery report; what is not acknowledged in time ends the attempt. Told is the record that
+        a broker never takes, if there is one: the others may only have been thrown away with it."""
         patience = self.job.transaction_timeout_ms / 1000
         if missing := self.producer.flush(patience):
             raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
-        for (topic, partition), error in self.producer.failed.items():
-            raise self._meaning(error, f"a record was not delivered to {topic}/{partition}")
+        failed = sorted(self.producer.failed.items(), key=lambda one: one[1].code() not in NEVER_TAKEN)
+        for (topic, partition), error in failed:
+            what = self._refused(targets.get((topic, partition))) if error.code() in NEVER_TAKEN else "a record"
+            raise self._meaning(error, f"{what} was not delivered to {topic}/{partition}")
+
+    def _refused(self, target: Target | None) -> str:
+        """A broker refuses a batch as a whole, and does not say which of its records it means."""
+        origins: list[int] = []
+        if target:
+            origins = target.origins(self.producer.failed_rows[target.topic, target.partition]).tolist()
+        if not origins:
+            return "a record"
+        if origins[0] == origins[-1]:
+            return self._output(origins[0])
+        return f"one of {len(origins)} records, {self._output(origins[0])} to {origins[-1]},"

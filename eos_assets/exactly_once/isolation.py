@@ -9,6 +9,7 @@ from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.narrow import outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.plan import PartitionPlan
+from eos_assets.exactly_once.report import DONE
 from eos_assets.exactly_once.shape import travelling
 from eos_assets.exactly_once.source import records
 from eos_assets.exactly_once.spark_errors import brief, may_heal
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: A broker that is away for a moment is no fault of a record: such a part is tried again.
 TRIES = 3
+#: Code that the tasks lack.
+NOT_THERE = ("ModuleNotFoundError: ", "ImportError: ")
 
 
 @dataclass
@@ -34,6 +37,11 @@ class Isolation:
     def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reason: str) -> int:
         """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
         else fails meanwhile is a failed attempt like any other."""
+        if reason.startswith(NOT_THERE):
+            raise EosError(
+                f"The transform of {self.run.pipeline.name} cannot run where its tasks do: {reason}",
+                "Install it there, or send it along with EOS_PY_FILES. No record is to blame, so none was set aside.",
+            )
         if self.run.pipeline.on_error == "stop":
             raise EosError(
                 f"The transform of {self.run.pipeline.name} raises: {reason}",
@@ -62,8 +70,9 @@ class Isolation:
                 f"{pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
                 "Mend the transform, or let it return an `error` for such records.",
             )
-        self.run.report.outcomes += self.set_aside(plans, planned, offset, reason)
-        self.isolated += 1
+        outcomes = self.set_aside(plans, planned, offset, reason)
+        self.run.report.outcomes += outcomes
+        self.isolated += all(o.outcome in DONE for o in outcomes)
 
     def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
         if self.run.pipeline.stateful:
@@ -75,6 +84,8 @@ class Isolation:
         run, outcomes = self.run, []
         if offset > planned.start:
             outcomes += run.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+            if any(o.outcome not in DONE for o in outcomes):
+                return outcomes
             plans = run.plan()
         alone = OffsetRange(planned.partition, offset, offset + 1)
         rows = dead_letter(records(run.spark, run.connection, run.pipeline.source.name, [alone]), reason)

@@ -4,6 +4,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from confluent_kafka import Message
+
+from eos_assets.exactly_once.foreign import foreign
+
 VERSION = 1
 
 
@@ -77,6 +81,16 @@ def dump(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
+def read(message: Message) -> Genesis | LedgerEntry:
+    """The entry that a message of a ledger holds. Anything else is told with its place, and never passed over."""
+    try:
+        return load(message.value() or b"")
+    except Exception as failure:
+        place = (message.topic() or "", message.partition() or 0, message.offset() or 0)
+        # Only this error: Spark tells the first one of a chain.
+        raise foreign(*place, "ledger entry", failure) from None
+
+
 def load(value: bytes) -> Genesis | LedgerEntry:
     """The inverse of `to_json`. A version we do not know is refused: guessing would be a second truth."""
     content = json.loads(value)
@@ -85,6 +99,8 @@ def load(value: bytes) -> Genesis | LedgerEntry:
         raise ValueError(f"ledger version {version} is not known here; this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
+    if kind != "entry":
+        raise ValueError(f"{kind!r} is no kind of ledger entry")
     sinks = tuple(SinkPart(**part) for part in content.pop("sinks"))
     state = tuple(SinkPart(**part) for part in content.pop("state", ()))
     return LedgerEntry(**content, sinks=sinks, state=state)

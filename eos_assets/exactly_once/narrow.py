@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA
+from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.tasks import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SOURCE = "Scan KafkaRelation"
+SCAN = "Scan KafkaRelation"
 #: Standard output belongs to the whole process: two runs at once must not read each other's plans.
 EXPLAINING = threading.Lock()
 
@@ -32,18 +33,22 @@ NARROW = {
     "PythonMapInArrow",
     "Project",
     "WholeStageCodegen",
-    SOURCE,
+    SCAN,
 }
+
+BATCH_FUNCTIONS = {"MapInArrow", "MapInPandas", "PythonMapInArrow"}
 
 #: Nodes whose result depends on which records happen to be in the range: no repartitioning makes them exact. A table
 #: that is joined may have them.
 REFUSED = {"CollectLimit", "GlobalLimit", "LocalLimit", "TakeOrderedAndProject", "Sample"}
 
 
-def nodes_above_source(explained: str) -> list[list[str]]:
-    """For each scan of the source, the nodes from the root of the physical plan down to it. The tree of nodes ends with
-    the first empty line; what follows tells of each node what the user wrote, which may look like anything."""
+def nodes_above_source(explained: str, source: str) -> list[list[str]]:
+    """For each scan of the source topic, the nodes from the root of the physical plan down to it. The tree of nodes
+    ends with the first empty line; what follows tells of each node what the user wrote, which may look like anything.
+    """
     paths, stack = [], []  # type: ignore[var-annotated]
+    of_source = re.compile(rf"strategy=Assign\[{re.escape(source)}-\d+[,\]]")  # how `read_ranges` reads it
     tree = explained.strip().split("\n\n")[0]
     for line in tree.splitlines():
         match = re.match(r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+)", line)
@@ -53,7 +58,7 @@ def nodes_above_source(explained: str) -> list[list[str]]:
         while stack and stack[-1][0] >= depth:
             stack.pop()
         stack.append((depth, name))
-        if name == SOURCE:
+        if name == SCAN and of_source.search(line):
             paths.append([node for _, node in stack])
     return paths
 
@@ -66,28 +71,48 @@ def physical_plan(df: "DataFrame") -> str:
     return text.getvalue()
 
 
-def is_narrow(frame: "DataFrame", pipeline: str) -> bool:
-    """Whether a frame keeps each source partition whole and in order. One that no repartitioning makes exact is
-    refused."""
-    paths = nodes_above_source(physical_plan(frame))
+def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
+    """The nodes from a frame down to the source, if they keep each source partition whole; None if they may not. One
+    that no repartitioning makes exact is refused."""
+    paths = nodes_above_source(physical_plan(frame), pipeline.source.name)
     for node in sorted(REFUSED & {name for path in paths for name in path}):
         raise EosError(
-            f"The transform of {pipeline} uses {node}: its result depends on where a range is cut.",
+            f"The transform of {pipeline.name} uses {node}: its result depends on where a range is cut.",
             "A transform is a function of one record: leave out limit() and sample().",
         )
-    return len(paths) == 1 and set(paths[0]) <= NARROW
+    return paths[0] if len(paths) == 1 and set(paths[0]) <= NARROW else None
 
 
-def kept_whole(rows: "DataFrame", task: Task, pipeline: str, partitions: int) -> "DataFrame":
+def kept_whole(
+    rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int, *, sort: bool = False
+) -> "DataFrame":
     """The outcomes of a task that gets the rows with each source partition whole and in order, brought back from a
-    shuffle where there was one. Where there was none, the plan that was looked at is the one that runs."""
+    shuffle where there was one. Where there was none, the plan that was looked at is the one that runs.
+
+    Args:
+        rows: what travels to the task.
+        task: writes them.
+        pipeline: whose they are.
+        partitions: how many of the source are read.
+        sort: the order was seen to be another one, although there was no shuffle.
+    """
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
     order += ["sequence"] if "sequence" in rows.columns else []
+    repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
     frame = outcomes_of(rows, task)
-    if not is_narrow(frame, pipeline):
-        order += [name for name in ("topic", "key", "value") if name in rows.columns]
-        return outcomes_of(rows.repartition(max(1, partitions), "o_partition").sortWithinPartitions(*order), task)
+    path = narrow_path(frame, pipeline)
+    if path is None:
+        whole = rows.repartition(max(1, partitions), "o_partition")
+        return outcomes_of(whole.sortWithinPartitions(*repeatable), task)
+    if sort or (pipeline.drops and may_reorder(path)):
+        return outcomes_of(rows.sortWithinPartitions(*repeatable), task)
     return outcomes_of(rows.sortWithinPartitions(*order), task) if "sequence" in rows.columns else frame
+
+
+def may_reorder(path: list[str]) -> bool:
+    """Whether a function over whole batches, beside our own task, may give rows in another order. Where records may be
+    dropped, one that comes late cannot be told from one that does not come."""
+    return sum(node in BATCH_FUNCTIONS for node in path) > 1
 
 
 def outcomes_of(rows: "DataFrame", task: Task) -> "DataFrame":

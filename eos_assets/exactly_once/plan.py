@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from confluent_kafka.admin import TopicMetadata
+
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
@@ -51,9 +53,7 @@ def make_plan(
     """One row per source partition. The end is the last stable offset, never the high watermark: behind it somebody's
     transaction is open, and what is skipped now would never be read. `upto` may end a partition earlier."""
     topic, ledger = pipeline.source.name, pipeline.names(mode).ledger
-    existing = connection.metadata().topics
-    if missing := [name for name in (topic, ledger) if name not in existing]:
-        raise without_topics(pipeline, missing, mode)
+    existing = existing_topics(pipeline, connection, (topic, ledger), mode)
     known = sorted(existing[topic].partitions)
     chosen = known if partitions is None else sorted(set(partitions))
     for partition in chosen:
@@ -71,7 +71,19 @@ def make_plan(
     return [replace(plan, end=bounded(plan, upto[plan.partition])) for plan in plans] if upto is not None else plans
 
 
-def without_topics(pipeline: Pipeline, missing: list[str], mode: Mode) -> EosError:
+def existing_topics(
+    pipeline: Pipeline, connection: Connection, needed: Iterable[str], mode: Mode = Mode.EXACTLY_ONCE
+) -> dict[str, TopicMetadata]:
+    """The topics of the cluster; refused, with the command that creates them, if some that are needed are missing."""
+    existing = connection.metadata().topics
+    if missing := [name for name in needed if name not in existing]:
+        raise without_topics(pipeline, missing, mode, connection)
+    return existing
+
+
+def without_topics(pipeline: Pipeline, missing: list[str], mode: Mode, connection: Connection) -> EosError:
+    secured = connection.security.protocol != "PLAINTEXT"
+    hidden = f", or that {connection.security.principal} may not see" if secured else ""
     command = f"eos topics create --pipeline {pipeline.name}"
     module = getattr(pipeline.transform, "__module__", "__main__")
     if not module.startswith("eos_assets.") and module != "__main__":
@@ -79,7 +91,7 @@ def without_topics(pipeline: Pipeline, missing: list[str], mode: Mode) -> EosErr
     if mode is not Mode.EXACTLY_ONCE:
         command += f" --mode {mode}"
     return EosError(
-        f"Pipeline {pipeline.name} needs topics that do not exist: {', '.join(missing)}.",
+        f"Pipeline {pipeline.name} needs topics that do not exist{hidden}: {', '.join(missing)}.",
         f"Create them with `{command}`.",
     )
 
@@ -109,12 +121,16 @@ def partition_plan(
     return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)
 
 
+def lost(pipeline: Pipeline, partition: int, start: int, end: int) -> str:
+    where = f"{pipeline.source.name}/{partition}"
+    return f"{where}: the offsets {start} to {end - 1} were deleted before they were read: they are lost."
+
+
 def end_of(pipeline: Pipeline, partition: int, position: int, found: Bounds, max_records: int | None) -> int:
     """Where a run ends that begins at this position; refused if the source no longer, or not yet, has it."""
     if position < found.start:
         raise EosError(
-            f"{pipeline.source.name}/{partition}: the offsets {position} to {found.start - 1} were deleted before they "
-            "were read: they are lost.",
+            lost(pipeline, partition, position, found.start),
             f"If that is accepted, declare the next generation ({pipeline.generation + 1}) with a new sink or "
             f"shared_sink=True: it begins at {found.start}. Nothing was written.",
         )

@@ -10,7 +10,7 @@ from eos_assets.exactly_once.ledger import Genesis
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import PartitionPlan, without_topics
+from eos_assets.exactly_once.plan import PartitionPlan, existing_topics
 from eos_assets.kafka.connection import Connection, ask
 from eos_assets.kafka.denied import denial
 from eos_assets.kafka.offsets import await_stable, bounds
@@ -22,20 +22,20 @@ LEDGER_SECONDS = 10.0
 
 
 def check_topics(pipeline: Pipeline, connection: Connection, mode: Mode) -> dict[str, int]:
-    """All topics are there; the ledger and the provenance grow with the source. Returns the sinks' partitions."""
+    """All topics are there; the ledger and the provenance grow with the source. Returns the partitions of each."""
     check_permissions(pipeline, connection, mode)  # first: a topic that we may not see looks like one that is missing
-    existing = connection.metadata().topics
-    missing = [t.name for t in (pipeline.source, *pipeline.own_topics(mode)) if t.name not in existing]
-    if missing:
-        raise without_topics(pipeline, missing, mode)
+    wanted = [topic.name for topic in (pipeline.source, *pipeline.own_topics(mode))]
+    existing = existing_topics(pipeline, connection, wanted, mode)
     names = pipeline.names(mode)
     check_declarations(pipeline, connection, mode)
-    sources = len(existing[pipeline.source.name].partitions)
+    partitions = {name: len(existing[name].partitions) for name in wanted}
+    sources = partitions[pipeline.source.name]
     for topic in (names.ledger, names.provenance, names.dead_letters):
-        if len(existing[topic].partitions) < sources:
+        if partitions[topic] < sources:
             grow(connection, topic, sources)
+            partitions[topic] = sources
     check_durability(pipeline, connection, mode)
-    return {names.sink(s.name): len(existing[names.sink(s.name)].partitions) for s in pipeline.sinks}
+    return partitions
 
 
 def check_declarations(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
@@ -78,8 +78,11 @@ def grow(connection: Connection, topic: str, partitions: int) -> None:
     await_visible({topic}, connection)
 
 
-def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans: list[PartitionPlan]) -> dict[str, str]:
-    """The topics are those that the ledger speaks of. Returns the ids for a new genesis."""
+def check_genesis(
+    pipeline: Pipeline, connection: Connection, mode: Mode, plans: list[PartitionPlan], partitions: dict[str, int]
+) -> dict[str, str]:
+    """The topics, which have so many partitions, are those that the ledger speaks of. Returns the ids for a new
+    genesis."""
     names = pipeline.names(mode)
     topics = [pipeline.source.name, names.ledger, names.dead_letters, *(names.sink(s.name) for s in pipeline.sinks)]
     topics += pipeline.changelogs(mode)
@@ -90,14 +93,15 @@ def check_genesis(pipeline: Pipeline, connection: Connection, mode: Mode, plans:
     geneses |= late_geneses(pipeline, connection, [p for p, genesis in geneses.items() if genesis is None])
     for genesis in geneses.values():
         if genesis:
-            check_kind(pipeline, connection, genesis)
+            check_kind(pipeline, genesis, partitions[pipeline.source.name])
         check_ids(pipeline, genesis, ids)
     fresh = [partition for partition, genesis in geneses.items() if genesis is None]
     if len(fresh) < len(plans):
         return ids
-    began = other_genesis(pipeline, connection, fresh)
+    # One in a partition of the ledger that is not planned; the fresh ones are empty.
+    began = first_genesis(connection, names.ledger, sorted(set(range(partitions[names.ledger])) - set(fresh)))
     if began is None and not pipeline.shared_sink:
-        began = check_sinks(pipeline, connection)
+        began = check_sinks(pipeline, connection, partitions)
     check_ids(pipeline, began, ids)
     return ids
 
@@ -115,15 +119,15 @@ def late_geneses(pipeline: Pipeline, connection: Connection, partitions: list[in
     return found
 
 
-def check_sinks(pipeline: Pipeline, connection: Connection) -> Genesis | None:
+def check_sinks(pipeline: Pipeline, connection: Connection, partitions: dict[str, int]) -> Genesis | None:
     """Sinks that hold records before the ledger does are refused. If another run began meanwhile: its genesis."""
     names = pipeline.names()
     sinks = [names.sink(sink.name) for sink in pipeline.sinks]
-    places = {(sink, partition): 0 for sink in sinks for partition in connection.partitions(sink)}
+    places = {(sink, partition): 0 for sink in sinks for partition in range(partitions[sink])}
     visible = next(streams(connection, places), None)
     if visible is None:
         return None
-    genesis = genesis_now(connection, names.ledger, connection.partitions(names.ledger))
+    genesis = genesis_now(connection, names.ledger, list(range(partitions[names.ledger])))
     if genesis is None:
         raise not_empty("The ledger is empty, but the sink is not", visible)
     return genesis
@@ -159,22 +163,17 @@ def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) 
             )
 
 
-def other_genesis(pipeline: Pipeline, connection: Connection, fresh: list[int]) -> Genesis | None:
-    """A genesis in a partition of the ledger that is not planned; None if it never ran. The fresh ones are empty."""
-    topic = pipeline.names().ledger
-    return first_genesis(connection, topic, sorted(set(connection.partitions(topic)) - set(fresh)))
-
-
 def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
     for first in streams(connection, {(topic, partition): 0 for partition in partitions}, limit=1):
-        found = ledger.load(first.value() or b"")
+        found = ledger.read(first)
         if isinstance(found, Genesis):
             return found
     return None
 
 
-def check_kind(pipeline: Pipeline, connection: Connection, genesis: Genesis) -> None:
-    """A pipeline keeps its state from its first record on, or never; and the source keeps its partitions."""
+def check_kind(pipeline: Pipeline, genesis: Genesis, partitions: int) -> None:
+    """A pipeline keeps its state from its first record on, or never; and its source, which has so many, its
+    partitions."""
     names = pipeline.names()
     if pipeline.stateful != (names.changelog in genesis.topic_ids):
         began, now = ("with", "without") if not pipeline.stateful else ("without", "with")
@@ -182,7 +181,6 @@ def check_kind(pipeline: Pipeline, connection: Connection, genesis: Genesis) -> 
             f"{pipeline.name} began {began} state, and is declared {now} it.",
             f"Give it another name, or begin a new generation: delete {names.ledger} and all that it wrote.",
         )
-    partitions = len(connection.partitions(pipeline.source.name))
     if genesis.partitions is not None and genesis.partitions != partitions:
         raise grown(pipeline, genesis.partitions, partitions)
 

@@ -92,8 +92,11 @@ def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", c
     inputs = source.orderBy("origin.offset", "origin.partition").limit(count).collect()
     chosen = {(row.origin.partition, row.origin.offset) for row in inputs}
     by_origin: dict[tuple[int, int], list[Row]] = {}
+    texts = [field.name for field in result.schema.fields if field.dataType.simpleString() == "string"]
+    columns = [f"CAST(`{name}` AS binary) AS `{name}`" if name in texts else f"`{name}`" for name in result.columns]
+    raw = result.selectExpr(*columns)
     try:
-        rows = result.mapInArrow(heads, result.schema).collect()
+        rows = [legible(row, texts) for row in raw.mapInArrow(heads, raw.schema).collect()]
     except Exception as failure:
         raise EosError(
             f"The transform of {pipeline.name} raises: {brief(failure)}",
@@ -106,6 +109,15 @@ def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", c
         if at in chosen:
             by_origin.setdefault(at, []).append(row)
     return [Preview(row, by_origin.get((row.origin.partition, row.origin.offset), [])) for row in inputs]
+
+
+def legible(row: "Row", texts: list[str]) -> "Row":
+    """A row with these columns as text, as far as they are: a string of Spark may hold any bytes."""
+    from pyspark.sql import Row
+
+    found = row.asDict()
+    read = {name: bytes(found[name]).decode(errors="replace") for name in texts if found[name] is not None}
+    return Row(**{**found, **read})
 
 
 def heads(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

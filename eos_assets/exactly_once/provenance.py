@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from confluent_kafka import Message
+
+from eos_assets.exactly_once.foreign import foreign
 
 VERSION = "1"
 #: About 1 MB before compression would be 50,000 rows; a message stays far below any broker's limit.
@@ -53,6 +56,20 @@ class ProvenanceMap:
             with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
                 writer.write_batch(pa.record_batch(columns, schema=schema))
             yield sink.getvalue().to_pybytes()
+
+
+def read(message: Message) -> ProvenanceMap:
+    """The map that a message holds. Anything else is told with its place, and never passed over."""
+    return read_at(message.topic() or "", message.partition() or 0, message.offset() or 0, message.value())
+
+
+def read_at(topic: str, partition: int, offset: int, value: bytes | None) -> ProvenanceMap:
+    """The same for a value that was read from there by somebody else."""
+    try:
+        return load(value or b"")
+    except Exception as failure:
+        # Only this error: Spark tells the first one of a chain.
+        raise foreign(topic, partition, offset, "provenance map", failure) from None
 
 
 def load(value: bytes) -> ProvenanceMap:

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
@@ -12,6 +12,7 @@ from eos_assets.exactly_once.batches import batches, known_to_be_large
 from eos_assets.exactly_once.business_key import check_business_key
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.folding import Folded, Folding, misplaced
+from eos_assets.exactly_once.foreign import Foreign
 from eos_assets.exactly_once.isolation import Isolation
 from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
@@ -20,7 +21,7 @@ from eos_assets.exactly_once.narrow import kept_whole, outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import PartitionPlan, make_plan
+from eos_assets.exactly_once.plan import PartitionPlan, lost, make_plan
 from eos_assets.exactly_once.preflight import (
     LEDGER_SECONDS,
     check_genesis,
@@ -82,13 +83,19 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
+        self.in_order = self.pipeline.stateful  # there the rows come sorted
+        #: Source partition → the position of the first plan. Only commits move it on.
+        self.began: dict[int, int] = {}
         self.isolation = Isolation(self)
         snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
         self.state = State(pipeline, spark, connection, snapshot)
 
     def execute(self) -> RunReport:
         begun = time.monotonic()
-        plans = self.preflight()
+        try:
+            plans = self.preflight()
+        except Foreign as found:
+            raise EosError(found.problem, f"{found.remedy} Nothing was written.") from found
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
         before = stable_ends(self.connection, ledger_topic, list(self.report.planned))
@@ -117,6 +124,8 @@ class Run:
                 heals = may_heal(failure) or self.state.left_snapshot(failure)
                 if not heals and self.isolation.isolate(plans, ranges, brief(failure)):
                     fruitless = 0  # max_isolated ends it
+                if any(o.outcome in ("refused", "failed") for o in self.report.outcomes):
+                    break
                 plans = self.plan()
                 continue
             self.report.outcomes += outcomes
@@ -164,12 +173,12 @@ class Run:
             reached = {entry.partition: entry.next for entry in found}
             if time.monotonic() > deadline or all(reached.get(p, -1) >= end for p, end in committed.items()):
                 return sorted(found, key=lambda entry: (entry.partition, entry.start))
-            time.sleep(0.02)
+            time.sleep(0.005)
 
     def written(self, ledger_topic: str, before: dict[int, int]) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""
         for message in streams(self.connection, {(ledger_topic, p): start for p, start in before.items()}):
-            entry = ledger.load(message.value() or b"")
+            entry = ledger.read(message)
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
                 self.report.ledger_offsets[entry.partition] = message.offset() or 0
                 yield entry
@@ -183,19 +192,21 @@ class Run:
             )
         check_business_key(self.pipeline, self.spark)
         check_state(self.pipeline, self.connection, self.options.mode)
-        self.sink_partitions = check_topics(self.pipeline, self.connection, self.options.mode)
-        self.source_partitions = len(self.connection.partitions(self.pipeline.source.name))
+        partitions = check_topics(self.pipeline, self.connection, self.options.mode)
+        sinks = map(self.pipeline.names(self.options.mode).sink, (sink.name for sink in self.pipeline.sinks))
+        self.sink_partitions = {sink: partitions[sink] for sink in sinks}
+        self.source_partitions = partitions[self.pipeline.source.name]
         self.batch_bytes = min(BATCH_BYTES, largest_batch(self.pipeline, self.connection, self.options.mode))
         check_timeout(self.pipeline, self.connection)
         check_group(self.pipeline, self.connection, self.options.mode)
         plans = self.plan()
-        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans)
+        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans, partitions)
         if self.pipeline.stateful:
             self.state.check_columns(plan.genesis for plan in plans)
         return plans
 
     def plan(self) -> list[PartitionPlan]:
-        return make_plan(
+        plans = make_plan(
             self.pipeline,
             self.connection,
             mode=self.options.mode,
@@ -203,6 +214,14 @@ class Run:
             max_records=self.options.max_records,
             upto=self.options.upto,
         )
+        for plan in plans:
+            began = self.began.setdefault(plan.partition, plan.position)
+            if plan.position > began and plan.tail is None and self.options.mode is Mode.EXACTLY_ONCE:
+                raise EosError(
+                    lost(self.pipeline, plan.partition, began, plan.position),
+                    f"If that is accepted, run it again: it begins at {plan.position}.",
+                )
+        return plans
 
     def job(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Job:
         return Job(
@@ -222,6 +241,7 @@ class Run:
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
             batch_bytes=self.batch_bytes,
             failures=self.options.failures,
+            in_order=self.in_order,
             changelogs=self.pipeline.changelogs(self.options.mode),
             marks=self.state.marks({p.partition: p.tail for p in plans}),
             source_partitions=self.source_partitions if self.pipeline.stateful else None,
@@ -246,10 +266,19 @@ class Run:
                 raise
             self.swift = False  # nothing is wrong: large records travel another way
             outcomes = self.write(rows, job, swift=False)
+        if any(o.outcome == "unordered" for o in outcomes):
+            self.in_order = True  # nothing is wrong: the rows are sorted from now on
+            outcomes = self.write(rows, replace(job, in_order=True), swift=False)
         return self.closed(job, outcomes)
 
     def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
-        silent = sorted(set(job.ranges) - {o.partition for o in outcomes})
+        found = [o.partition for o in outcomes]
+        if twice := {p for p in found if found.count(p) > 1}:
+            raise EosError(
+                f"Rows of {self.pipeline.source.name}/{min(twice)} came to two tasks: each may have committed a part.",
+                f"See what is missing with `eos verify {self.pipeline.name} --full`, and run no such transform again.",
+            )
+        silent = sorted(set(job.ranges) - set(found))
         if silent:
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
             outcomes += self.collect(outcomes_of(frame, closing_task(job)))
@@ -258,7 +287,8 @@ class Run:
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
         flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
         with batches(self.spark, swift=swift):
-            return self.collect(kept_whole(flat, writing_task(job), self.pipeline.name, len(job.ranges)))
+            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges), sort=job.in_order)
+            return self.collect(whole)
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import Message
 
-from eos_assets.exactly_once.delivery import Delivery
+from eos_assets.exactly_once.delivery import Delivery, Header
 from eos_assets.exactly_once.job import REASON_CHARACTERS, Job
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.numbering import Numbering
+from eos_assets.exactly_once.provenance import ROWS as MAP_ROWS
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
 from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
@@ -20,8 +22,8 @@ from eos_assets.kafka.producer import Producer, messages_of
 
 
 class Slice:
-    """What one transaction holds so far. Memory grows with its records, by 12 bytes each, and ends with it; by 4 bytes
-    for the outputs of a very wide origin."""
+    """What one transaction holds so far. Memory grows with its records, and ends with it: of an output that is
+    delivered its part of the encoded map stays, of a skip its offset."""
 
     def __init__(self, job: Job, partition: int, start: int, producer: Producer) -> None:
         self.job = job
@@ -98,6 +100,15 @@ class Slice:
             else:
                 self.delivery.produce(target, messages[chosen], offsets[chosen])
         self.records_out += len(offsets)
+        self.map_delivered(MAP_ROWS)
+
+    def map_delivered(self, multiple: int) -> None:
+        """Encodes the maps of what has its offsets, while more is coming: at the end everybody would wait for that."""
+        for place, target in self.targets.items():
+            rows = target.take_delivered(self.producer.delivered.get(place, ()), multiple)
+            if rows is not None:
+                made = ProvenanceMap(self.partition, self.start, target.topic, target.partition, *rows)
+                target.maps += made.messages()
 
     def write_changes(self, rows: pa.RecordBatch) -> None:
         """Produces changes of the state to their changelogs; a null value removes its key."""
@@ -126,7 +137,7 @@ class Slice:
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
             if original.offset() != offset:
                 original = next(originals)
-            headers = [*(original.headers() or []), *dead_letter_headers(self.job, self.partition, offset, reason)]
+            headers = [*headers_of(original), *dead_letter_headers(self.job, self.partition, offset, reason)]
             self.delivery.produce_one(target, offset, original.key(), original.value(), headers)
         target.note(np.array(offsets, np.int64), sequences)
         self.dead += len(offsets)
@@ -134,7 +145,7 @@ class Slice:
     def close(self, next_offset: int, task_attempt: int, *, genesis: bool) -> LedgerEntry:
         """Waits until every record has its offset, then writes the provenance map and the ledger entry behind them.
         Those are on their way when this returns; `flush` of the delivery waits for them."""
-        self.delivery.flush()
+        self.delivery.flush(self.targets)
         self.check_deliveries()
         names = self.job.names
         if genesis:
@@ -148,14 +159,14 @@ class Slice:
                 state=self.job.state_columns,
             )
             self.write_own(names.ledger, b"genesis", first.to_json())
-        for provenance in self.provenance():
-            for value in provenance.messages():
-                self.write_own(names.provenance, b"%d" % self.start, value)
+        for value in self.provenance():
+            self.write_own(names.provenance, b"%d" % self.start, value)
         entry = self.entry(next_offset, task_attempt)
         self.write_own(names.ledger, b"%d" % self.start, entry.to_json())
         return entry
 
     def write_own(self, topic: str, key: bytes, value: bytes) -> None:
+        self.delivery.make_room(1, len(key) + len(value))
         self.producer.produce(topic, self.partition, key, value)
 
     def check_deliveries(self) -> None:
@@ -164,24 +175,18 @@ class Slice:
             if came_back != target.count:
                 raise Fatal(f"{target.count} records went to {target.topic}/{target.partition}, {came_back} came back")
 
-    def provenance(self) -> Iterator[ProvenanceMap]:
+    def provenance(self) -> Iterator[bytes]:
         """One map per target, and one for the source records skipped on purpose; after `check_deliveries`."""
-        for place, target in self.targets.items():
-            yield ProvenanceMap(
-                self.partition,
-                self.start,
-                target.topic,
-                target.partition,
-                np.concatenate([np.arange(r.start, r.stop) for r in self.producer.delivered[place]]),
-                np.concatenate(target.source_offsets),
-                np.concatenate(target.sequences).astype(np.int64),
-            )
+        self.map_delivered(1)
+        for target in self.targets.values():
+            yield from target.maps
         skipped = self.skipped_offsets()
         if len(skipped):
             none = np.full(len(skipped), -1, np.int64)
-            yield ProvenanceMap(
+            nothing = ProvenanceMap(
                 self.partition, self.start, SKIPPED, -1, none, skipped, np.zeros(len(skipped), np.int64)
             )
+            yield from nothing.messages()
 
     def skipped_offsets(self) -> Integers:
         """Each once: the rows of a wide origin come in several batches."""
@@ -232,7 +237,15 @@ class Slice:
         )
 
 
-def dead_letter_headers(job: Job, partition: int, offset: int, reason: bytes) -> list[tuple[str, bytes | None]]:
+def headers_of(original: Message) -> list[Header]:
+    """The headers of a record; where the client cannot give them, because a name is no UTF-8, one that says so."""
+    try:
+        return list(original.headers() or [])  # type: ignore[arg-type]  # the client gives pairs of text and bytes
+    except (SystemError, UnicodeError):
+        return [("eos.headers", b"left out: a name among them is no UTF-8")]
+
+
+def dead_letter_headers(job: Job, partition: int, offset: int, reason: bytes) -> list[Header]:
     return [
         ("eos.error", reason.decode(errors="replace")[:REASON_CHARACTERS].encode()),
         ("eos.pipeline", job.names.pipeline.encode()),

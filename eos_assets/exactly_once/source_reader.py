@@ -52,15 +52,13 @@ class SourceReader:
         self.connected = True
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # it would go on asking for more, a thousand times a second
-        value = message.value() if message else None
-        return ledger.load(value) if value is not None else None
+        return None if message is None else ledger.read(message)
 
     def genesis(self, partition: int) -> Genesis | None:
         """The first entry of a ledger partition, which must be its genesis."""
         low, end = watermarks(self.consumer, self.names.ledger, partition)
         found = records(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
-        value = found[0].value() if found else None
-        first = ledger.load(value) if value is not None else None
+        first = ledger.read(found[0]) if found else None
         return first if isinstance(first, Genesis) else None
 
     def group_offset(self, partition: int, patience: float = PATIENCE_SECONDS) -> int | None:

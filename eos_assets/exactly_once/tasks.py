@@ -8,6 +8,7 @@ import pyarrow as pa
 from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.outcome import record_batch
 from eos_assets.exactly_once.pieces import by_partition
+from eos_assets.exactly_once.whole_input import connection_to_spark, to_the_end
 from eos_assets.exactly_once.writer import PartitionWriter
 from eos_assets.worker_path import leave_archives
 
@@ -19,7 +20,8 @@ def writing_task(job: Job) -> Task:
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         attempt = begun()
-        for partition, pieces in itertools.groupby(by_partition(batches), key=lambda piece: piece[0]):
+        whole = to_the_end(batches, connection_to_spark())
+        for partition, pieces in itertools.groupby(by_partition(whole), key=lambda piece: piece[0]):
             writer = PartitionWriter(job, job.ranges[partition], attempt)
             yield record_batch(writer.run(piece for _, piece in pieces))
 

@@ -21,6 +21,7 @@ from eos_assets.exactly_once.resume import Decision, GoOn, StalePlan, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
+from eos_assets.kafka.denied import Denied
 from eos_assets.kafka.producer import Producer
 
 INIT_SECONDS = 60.0
@@ -165,5 +166,5 @@ def attempt(call: Callable[[], object]) -> None:
     """Best effort: if it fails, the next attempt does it."""
     try:
         call()
-    except (Abortable, Fatal, Fenced):
+    except (Abortable, Fatal, Fenced, Denied):
         return

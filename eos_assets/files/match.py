@@ -114,7 +114,7 @@ def digests(
 ) -> Iterator[tuple[int, str]]:
     """Source offset and digest of each file that a ledger partition tells of."""
     for message in stream(connection, topic, partition, isolation=isolation):
-        entry = ledger.load(message.value() or b"")
+        entry = ledger.read(message)
         if isinstance(entry, LedgerEntry):
             yield from ((int(offset), digest) for offset, digest in entry.files.items())
 

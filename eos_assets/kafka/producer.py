@@ -50,7 +50,8 @@ class Refused(KafkaException):
 
 class Producer:
     """One librdkafka producer. `delivered` holds, per topic and partition, the offsets of what was acknowledged, in the
-    order in which it was produced; `failed` holds the first error of each."""
+    order in which it was produced; `failed` holds the first error of each, and `failed_rows` which of its records the
+    batch held that got it, counted from 0."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._handle: int | None = new_handle({**SETTINGS, **config})
@@ -61,6 +62,7 @@ class Producer:
         self._serving = threading.Lock()
         self.delivered: dict[tuple[str, int], list[range]] = defaultdict(list)
         self.failed: dict[tuple[str, int], KafkaError] = {}
+        self.failed_rows: dict[tuple[str, int], range] = {}
 
     def close(self) -> None:
         """Gives everything back. What still waits in the queue is thrown away."""
@@ -169,6 +171,8 @@ class Producer:
             code = KafkaError._INCONSISTENT  # repeated by the client, and the broker no longer knew its offset
         if code:
             self.failed.setdefault(place, KafkaError(code, library.err2str(code).decode()))
+            before = sum(map(len, self.delivered[place]))
+            self.failed_rows.setdefault(place, range(before, before + count))
         else:
             self.delivered[place].append(range(first.offset, last.offset + 1))
 

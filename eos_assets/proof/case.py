@@ -19,6 +19,8 @@ class Scope:
     end: int
     source_start: int
     same_code: int
+    #: What was proven before ends here.
+    proven: int = 0
     #: Where each transaction begins; only for pipelines that drop records.
     transactions: tuple[int, ...] = ()
 
@@ -37,6 +39,8 @@ class Case:
     shared_sink: bool = False
     declares_partitions: bool = False
     drops: bool = False
+    #: Running the transform again gives the dead letters that are there.
+    compares_letters: bool = False
     incremental: bool = False
     #: Source records may vanish by compaction: what came of them is still there, and no longer provable.
     source_is_compacted: bool = False

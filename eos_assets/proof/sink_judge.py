@@ -115,17 +115,20 @@ class SinkJudge:
         topic, partition = integers(rows, "topic")[record], integers(rows, "sink_partition")[record]
         origin = np.where(name >= 0, integers(rows, "source_partition")[name], -1)
         source_offset = integers(rows, "source_offset")[name]
-        sinks = topic < len(self.case.counts)
-        again = sinks & ((name < 0) | (source_offset >= lookup(self.case, origin, "same_code")))
+        compared = len(self.case.counts) + self.case.compares_letters
+        again = (topic < compared) & ((name < 0) | (source_offset >= lookup(self.case, origin, "same_code")))
         again &= (name < 0) | (integers(rows, "vanished")[name] != 1)
-        for number, count in enumerate(self.case.counts):
+        for number in range(compared):
             chosen = np.flatnonzero(again & (topic == number))
-            if len(chosen):
-                origins = (origin[chosen], source_offset[chosen], name[chosen] < 0)
-                yield content(self.case.topics[number], rows.take(pa.array(record[chosen])), *origins)
-            if not self.case.declares_partitions:
-                here = np.flatnonzero((topic == number) & again)
-                self.places_of_keys(rows.take(pa.array(record[here])), number, count, partition[here], origin[here])
+            if not len(chosen):
+                continue
+            here = rows.take(pa.array(record[chosen]))
+            origins = (origin[chosen], source_offset[chosen], name[chosen] < 0)
+            is_sink = number < len(self.case.counts)
+            digests = here["digest"] if is_sink else pa.repeat(pa.scalar(0, pa.int64()), len(chosen))
+            yield content(self.case.topics[number], here, digests, *origins)
+            if is_sink and not self.case.declares_partitions:
+                self.places_of_keys(here, number, self.case.counts[number], partition[chosen], origin[chosen])
 
     def places_of_keys(
         self, rows: pa.RecordBatch, number: int, count: int, partition: Integers, origin: Integers
@@ -143,7 +146,12 @@ class SinkJudge:
 
 
 def content(
-    topic: str, rows: pa.RecordBatch, source_partition: Integers, source_offset: Integers, unnamed: Flags
+    topic: str,
+    rows: pa.RecordBatch,
+    digests: pa.Array,
+    source_partition: Integers,
+    source_offset: Integers,
+    unnamed: Flags,
 ) -> pa.RecordBatch:
     """Records as they are compared with running the transform again: each takes one away, of the origin that its map
     claims."""
@@ -153,7 +161,7 @@ def content(
             pa.repeat("content", count),
             pa.repeat(topic, count),
             rows["sink_partition"],
-            rows["digest"],
+            digests,
             pa.repeat(pa.scalar(-1, pa.int64()), count),
             rows["sink_offset"],
             pa.array(source_partition.astype(np.int32), mask=unnamed),

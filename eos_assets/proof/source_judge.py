@@ -46,6 +46,11 @@ class SourceJudge:
         named = integers(rows, "tag") == NAMED
         sequence, sink_offset = integers(rows, "sequence"), integers(rows, "sink_offset")
         self.tallies.counts["newer"] += int((named & (start >= lookup(self.case, partition, "end"))).sum())
+        if self.case.incremental:  # maps of what was proven do not come again
+            again = named & (start < lookup(self.case, partition, "proven")) & (sink_offset >= 0)
+            self.tallies.add(
+                "no_duplicates", again, source_partition=partition, source_offset=offset, sink_offset=sink_offset
+            )
         outputs = named & in_scope(self.case, partition, start) & (sink_offset >= 0)
         if not outputs.any():
             return

@@ -72,7 +72,7 @@ class StateProof:
         tail: LedgerEntry | None = None
         other_code = 0
         for message in stream(self.connection, self.pipeline.names().ledger, partition):
-            row = ledger.load(message.value() or b"")
+            row = ledger.read(message)
             if isinstance(row, Genesis):
                 genesis = genesis or row
             elif row.next <= w.end:

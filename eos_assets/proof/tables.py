@@ -12,6 +12,7 @@ from eos_assets.exactly_once.business_key import business_key, shown
 from eos_assets.exactly_once.folding import home_of
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.narrow import narrow_path
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import KEY, digest_of, transformed, travelling
@@ -52,6 +53,7 @@ class Tables:
         self.connection = connection
         self.window = window
         self.proof = proof
+        self.mode = mode
         self.names = pipeline.names(mode)
         self.topics = window.written
         self.sinks = self.topics[:-1]
@@ -102,7 +104,7 @@ class Tables:
     def maps(self) -> "DataFrame":
         ranges = self.window.ranges(self.names.provenance)
         read = read_ranges(self.spark, self.connection, self.names.provenance, ranges)
-        return read.select("value").mapInArrow(unfold(self.topics), MAP_SCHEMA).selectExpr("*", f"{NAMED} AS tag")
+        return unfolded(read, self.names.provenance, self.topics).selectExpr("*", f"{NAMED} AS tag")
 
     def sink_records(self, number: int, isolation: str) -> "DataFrame":
         ranges = self.window.ranges(self.topics[number], isolation)
@@ -119,27 +121,57 @@ class Tables:
 
     def again(self) -> "DataFrame":
         """Every output of the transform, run once more with ranges cut at other places than the run's: the topic and
-        partition where it belongs, its digest and its origin."""
+        partition where it belongs, its digest and its origin. Of a dead letter the origin alone."""
+        from pyspark.sql import functions as f
+
         cuts = {"minPartitions": str(2 * len(self.repeatable))}
         rows = self.rerun(**cuts)
-        if "error" in rows.columns:
-            rows = rows.where("error is null")
         if "skip" in rows.columns:
             rows = rows.where("skip is null or not skip")
         columns = ["topic", "key", "o_partition", "o_offset", "digest", *({"partition"} & set(rows.columns))]
         routed = rows.withColumn("topic", topic_column(rows, self.sinks[0], self.names.sink))
+        letters = self.names.dead_letters
+        if "error" in rows.columns and not self.compares_letters:
+            routed = routed.where("error is null")
+        elif "error" in rows.columns:
+            wrong = f.col("error").isNotNull()
+            routed = routed.withColumn("topic", f.when(wrong, f.lit(letters)).otherwise(f.col("topic")))
+            routed = routed.withColumn("digest", f.when(wrong, f.lit(0)).otherwise(f.col("digest")))
         counts = dict(zip(self.sinks, self.counts, strict=True))
-        return routed.select(*columns).mapInArrow(placed(counts), TOLD_SCHEMA)
+        return routed.select(*columns).mapInArrow(placed(counts, letters), TOLD_SCHEMA)
+
+    @property
+    def compares_letters(self) -> bool:
+        """Whether running the transform again must give the very dead letters that are there: not where records were
+        set aside because it raises."""
+        return self.mode is Mode.EXACTLY_ONCE and self.proof is None and self.pipeline.on_error == "stop"
 
     def rerun(self, **options: str) -> "DataFrame":
         """What the pipeline gives again for all that can be compared, as it travels to a writer."""
         from pyspark.sql import functions as f
 
         if self.proof is None:
-            return travelling(transformed(self.pipeline, self.bearable(**options)))
+            at_once = self.transformed(self.repeatable, **options)
+            if narrow_path(at_once, self.pipeline) is not None:
+                return at_once
+            return unioned([self.transformed(half, **options) for half in self.halves()])
         starts = [f.lit(number) for r in self.repeatable for number in (r.partition, r.start)]
-        rows = self.proof.again(self.bearable(**options)).outputs
+        rows = self.proof.again(self.bearable(self.proof.ranges, **options)).outputs
         return rows.where(f.col("o_offset") >= f.create_map(*starts)[f.col("o_partition")])
+
+    def transformed(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
+        return travelling(transformed(self.pipeline, self.bearable(ranges, **options)))
+
+    def halves(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
+        """All that can be compared, cut in two where no transaction began: behind a shuffle a transform could combine
+        records, and here they are others than in the run."""
+        before, behind = [], []
+        for r in self.repeatable:
+            begins = {entry.start for entry in self.window.partitions[r.partition].entries}
+            middle = next((at for at in range((r.start + r.end) // 2, r.end) if at not in begins), r.end)
+            before.append(OffsetRange(r.partition, r.start, middle))
+            behind.append(OffsetRange(r.partition, middle, r.end))
+        return before, behind
 
     def origins_again(self) -> "DataFrame":
         """The origins that the transform keeps, for one that drops records."""
@@ -158,11 +190,10 @@ class Tables:
         named = self.maps().groupBy("source_partition", "source_offset")
         return named.agg(f.bool_and(letter).alias("aside")).where("aside")
 
-    def bearable(self, **options: str) -> "DataFrame":
+    def bearable(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
         """The records to run the transform on again, without those that were set aside because it raises on them."""
         from pyspark.sql import functions as f
 
-        ranges = self.proof.ranges if self.proof else self.repeatable
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges, **options)
         if self.pipeline.on_error == "stop" or self.proof:
             return source  # a proof of state knows itself what was set aside
@@ -235,15 +266,19 @@ def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) ->
     return f.coalesce(f.concat("topic", f.lit(name(""))), f.lit(default))
 
 
-def unfold(topics: list[str]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Provenance messages in, one row per output or skip out."""
+def unfolded(read: "DataFrame", provenance_topic: str, topics: list[str]) -> "DataFrame":
+    """The messages of a provenance topic in, one row per output or skip out."""
+    return read.select("partition", "offset", "value").mapInArrow(unfold(provenance_topic, topics), MAP_SCHEMA)
+
+
+def unfold(provenance_topic: str, topics: list[str]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     numbers = {topic: number for number, topic in enumerate(topics)}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         leave_archives()
         for batch in batches:
-            for value in batch["value"].to_pylist():
-                found = provenance.load(value)
+            for message in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                found = provenance.read_at(provenance_topic, *message)
                 rows = len(found.source_offsets)
                 yield pa.record_batch(
                     {
@@ -264,8 +299,9 @@ def constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
-def placed(counts: dict[str, int]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Outputs in, each as one more of its content in the partition where it belongs out."""
+def placed(counts: dict[str, int], letters: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Outputs in, each as one more of its content in the partition where it belongs out. That of a dead letter is the
+    one of its origin."""
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -273,7 +309,9 @@ def placed(counts: dict[str, int]) -> Callable[[Batches], Iterator[pa.RecordBatc
             for number, topic in enumerate(encoded.dictionary.to_pylist()):
                 rows = batch.filter(pa.array(encoded.indices.to_numpy() == number))
                 given = rows["partition"] if "partition" in rows.schema.names else None
-                where = partitions(rows["key"], given, rows["o_partition"].to_numpy(), counts.get(topic, 1))
+                where = rows["o_partition"].to_numpy()
+                if topic != letters:
+                    where = partitions(rows["key"], given, where, counts.get(topic, 1))
                 yield pa.record_batch(
                     [
                         pa.repeat("content", rows.num_rows),

@@ -29,9 +29,7 @@ class Link:
 
 def maps(pipeline: Pipeline, connection: Connection, partition: int) -> Iterator[ProvenanceMap]:
     for message in stream(connection, pipeline.names().provenance, partition):
-        value = message.value()
-        if value is not None:
-            yield provenance.load(value)
+        yield provenance.read(message)
 
 
 def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition: int, offset: int) -> Link | None:
@@ -54,12 +52,20 @@ def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offse
     if offset < there.high:  # maps may outlive their source records
         found = sorted(links_of(pipeline, connection, partition, offset), key=lambda one: one.sequence)
     if not found and not there.start <= offset < there.high:
-        why = "was deleted, and no map names it" if offset < there.start else "is not among them"
-        raise EosError(
-            f"{pipeline.source.name}/{partition} holds the offsets {there.start} to {there.high - 1}; {offset} {why}.",
-            "Choose one of those.",
-        )
+        place, deleted = f"{pipeline.source.name}/{partition}", f"; {offset} was deleted, and no map names it"
+        if there.start == there.high:
+            raise EosError(f"{place} is empty{deleted * (offset < there.start)}.", "Choose another partition.")
+        why = deleted if offset < there.start else f"; {offset} is not among them"
+        raise EosError(f"{place} holds the offsets {there.start} to {there.high - 1}{why}.", "Choose one of those.")
     return found
+
+
+def unnamed(connection: Connection, topic: str, partition: int, offset: int) -> str:
+    """Why no map names a sink record."""
+    there = bounds(connection, topic, [partition])[partition]
+    if offset < there.high:
+        return "no committed map names it: a marker, or aborted, or foreign"
+    return "the partition is empty" if there.start == there.high else f"the partition ends at {there.high}"
 
 
 def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> Iterator[Link]:
@@ -97,7 +103,7 @@ def link(pipeline: Pipeline, found: ProvenanceMap, at: int, entry: LedgerEntry |
 def entry_of(pipeline: Pipeline, connection: Connection, partition: int, start: int) -> LedgerEntry | None:
     """The ledger entry of the transaction that began at this source offset."""
     for message in stream(connection, pipeline.names().ledger, partition):
-        entry = ledger.load(message.value() or b"")
+        entry = ledger.read(message)
         if isinstance(entry, LedgerEntry) and entry.start == start:
             return entry
     return None

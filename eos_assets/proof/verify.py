@@ -12,6 +12,7 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches
 from eos_assets.exactly_once.business_key import check_business_key
+from eos_assets.exactly_once.foreign import foreign_in_spark
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
@@ -105,7 +106,9 @@ class Verifier:
         findings = [*self.about_the_records(), *self.about_the_ledger(), self.values_recompute()]
         findings.append(self.source_is_unique())
         if self.proof:
-            findings.append(self.proof.state_recomputes(self.tables.bearable() if self.proof.ranges else None))
+            findings.append(
+                self.proof.state_recomputes(self.tables.bearable(self.proof.ranges) if self.proof.ranges else None)
+            )
         findings.append(self.no_open_transactions(begun))
         result = Verification(
             self.pipeline.name,
@@ -126,7 +129,7 @@ class Verifier:
             proven_upto = self.window.starts.get((self.names.ledger, partition), 0)
             if proven_upto:
                 for message in stream(self.connection, self.names.ledger, partition, upto=proven_upto):
-                    yield from entries([ledger.load(message.value() or b"")])
+                    yield from entries([ledger.read(message)])
             yield from entries(window.rows)
 
     def no_open_transactions(self, begun: float) -> Finding:
@@ -167,6 +170,7 @@ class Verifier:
                     w.end if exact else FOR_EVER,
                     w.source.start,
                     w.repeatable.start,
+                    w.proven or 0,
                     tuple(entry.start for entry in w.entries) if self.pipeline.drops else (),
                 )
                 for p, w in self.window.partitions.items()
@@ -177,6 +181,7 @@ class Verifier:
             shared_sink=self.pipeline.shared_sink,
             declares_partitions=self.declares_partitions,
             drops=self.pipeline.drops,
+            compares_letters=self.pipeline.deterministic and self.tables.compares_letters,
             incremental=self.window.incremental,
             source_is_compacted=self.window.source_is_compacted,
         )
@@ -202,6 +207,8 @@ class Verifier:
             with batches(self.spark, swift=False):
                 return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
         except Exception as failure:
+            if found := foreign_in_spark(failure):
+                raise found from failure
             raise EosError(
                 f"{self.pipeline.name} could not be proven to the end: {brief(failure)}",
                 "If that is what the transform raises today on records of earlier: mend it, or declare another "

@@ -14,6 +14,7 @@ from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.plan import existing_topics
 from eos_assets.exactly_once.preflight import check_ids
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
@@ -110,11 +111,12 @@ class Looker:
         self.connection = connection
         self.mode = mode
         self.names = pipeline.names(mode)
-        begun = set(connection.partitions(self.names.ledger)) & set(connection.partitions(self.names.provenance))
-        self.source_partitions = [p for p in connection.partitions(pipeline.source.name) if p in begun]
         self.written = [*(self.names.sink(sink.name) for sink in pipeline.sinks), self.names.dead_letters]
         topics = [pipeline.source.name, self.names.ledger, self.names.provenance, *self.written]
-        places = [(topic, p) for topic in topics for p in connection.partitions(topic)]
+        existing = existing_topics(pipeline, connection, topics, mode)
+        begun = set(existing[self.names.ledger].partitions) & set(existing[self.names.provenance].partitions)
+        self.source_partitions = [p for p in existing[pipeline.source.name].partitions if p in begun]
+        places = [(topic, p) for topic in topics for p in existing[topic].partitions]
         incremental = mode is Mode.EXACTLY_ONCE and not full
         self.proven = proven.load(connection, self.names, places) if incremental else {}
         ends = {(t, p): there.high for t in topics if self.proven for p, there in bounds(connection, t).items()}
@@ -153,11 +155,7 @@ class Looker:
         if self.mode is not Mode.EXACTLY_ONCE:
             return PartitionWindow(partition, [], None)
         start = self.proven.get((self.names.ledger, partition), 0)
-        rows = [
-            ledger.load(value)
-            for message in stream(self.connection, self.names.ledger, partition, start, end)
-            if (value := message.value()) is not None
-        ]
+        rows = [ledger.read(m) for m in stream(self.connection, self.names.ledger, partition, start, end)]
         known = (self.names.ledger, partition) in self.proven  # else the ledger is a new one, and the mark an old one
         return PartitionWindow(
             partition, rows, self.proven.get((self.pipeline.source.name, partition)) if known else None
@@ -188,7 +186,7 @@ class Looker:
                     check_ids(self.pipeline, reader.genesis(partition), ids)
                 for group in stable_group_offset(reader, partition):
                     window.group, window.group_known = group, True
-                    if group is not None and window.position is not None and group > window.position:
+                    if group is not None and (window.position is None or group > window.position):
                         tail = reader.ledger_tail(partition)
                         moved_on = isinstance(tail, LedgerEntry) and tail.next >= group
                         window.group = window.position if moved_on else group
@@ -251,7 +249,7 @@ def first_whole(connection: Connection, provenance_topic: str, partition: int) -
     first = next(stream(connection, provenance_topic, partition), None)
     if first is None:
         return FOR_EVER
-    return provenance.load(first.value() or b"").start + 1  # some of that one's maps may be gone
+    return provenance.read(first).start + 1  # some of that one's maps may be gone
 
 
 def await_maps(connection: Connection, provenance_topic: str) -> dict[int, Bounds]:

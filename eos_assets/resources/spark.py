@@ -1,9 +1,11 @@
 """The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from dagster_pyspark import LazyPySparkResource
 from dagster_pyspark.resources import spark_session_from_config
@@ -13,12 +15,15 @@ from eos_assets.errors import EosError
 from eos_assets.local.java import find_java
 from eos_assets.local.proxy import OWN, bypass_proxy
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings, shown
+from eos_assets.settings import CONNECT_PORT, Settings, shown
 from eos_assets.shipping import ship
 from eos_assets.spark_config import IN_PROCESS, session_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: How long a Spark Connect server may take to accept a connection.
+KNOCK_SECONDS = 5
 
 
 class SparkResource(LazyPySparkResource):
@@ -47,13 +52,25 @@ class SparkResource(LazyPySparkResource):
 def started(address: str, config: dict[str, Any]) -> "SparkSession":
     be_quiet()
     try:
+        knock(address)
         session: SparkSession = spark_session_from_config(config)
     except Exception as failure:
         why = (str(failure).splitlines() or [type(failure).__name__])[0]
         raise EosError(
-            f"No Spark session at {shown(address)}: {shown(why)}", "Check EOS_SPARK, and that it is reachable."
+            f"No Spark session at {address.partition('/;')[0]}: {shown(why)}",
+            "Check EOS_SPARK, and that it is reachable.",
         ) from failure
     return session
+
+
+def knock(address: str) -> None:
+    """A Spark Connect server that nobody reaches is told at once: PySpark would try again for minutes, in silence. One
+    behind a proxy is left to PySpark."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    proxied = {"grpc", "https", "http"} & set(getproxies()) and not proxy_bypass(host)
+    if parts.scheme == "sc" and not proxied:
+        socket.create_connection((host, parts.port or CONNECT_PORT), KNOCK_SECONDS).close()
 
 
 def be_quiet() -> None:

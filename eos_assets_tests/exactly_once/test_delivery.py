@@ -4,6 +4,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
@@ -48,6 +49,22 @@ def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transa
     )
     with pytest.raises(Hopeless, match="a record was not delivered to t/0"):
         Delivery(JOB, 0, cast(Producer, broken)).flush()
+
+
+def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
+    """And not what was thrown away with it."""
+    refused = SimpleNamespace(
+        flush=lambda _: 0,
+        failed={("t", 0): KafkaError(KafkaError._PURGE_QUEUE), ("t", 1): KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)},
+        failed_rows={("t", 0): range(4), ("t", 1): range(2, 5)},
+        fatal_error=lambda: None,
+        transaction_error=lambda: None,
+    )
+    target = Target("t", 1)
+    target.note(np.arange(10, 16), np.zeros(6, np.int64))
+    told = r"one of 3 records, the output of s/0 offset 12 to 14, was not delivered to t/1: .*raise its max\.message"
+    with pytest.raises(Hopeless, match=told):
+        Delivery(JOB, 0, cast(Producer, refused)).flush({("t", 1): target})
 
 
 @pytest.mark.parametrize(

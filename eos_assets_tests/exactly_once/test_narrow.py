@@ -24,4 +24,11 @@ Exchange (3)
 +- Scan KafkaRelation) AS value#2]
 """
     path = ["AdaptiveSparkPlan", "Project", "BroadcastHashJoin", "Project", "Scan KafkaRelation"]
-    assert nodes_above_source(explained) == [path]
+    assert nodes_above_source(explained, "x") == [path]
+    assert nodes_above_source(explained, "y") == []
+
+
+def test_a_scan_of_another_topic_is_not_the_source() -> None:
+    explained = "== Physical Plan ==\nProject (2)\n+- Scan KafkaRelation(strategy=Assign[x-1-0, x-1-1], start=1) (1)\n"
+    assert nodes_above_source(explained, "x") == []
+    assert nodes_above_source(explained, "x-1") == [["Project", "Scan KafkaRelation"]]

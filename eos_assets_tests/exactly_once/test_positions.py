@@ -70,7 +70,11 @@ def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) ->
 def test_topics_that_are_missing_are_told_with_the_command_that_creates_them(lab: Lab) -> None:
     module, mode = lab.pipeline.transform.__module__, Mode.AT_LEAST_ONCE
     command = f"`eos topics create --pipeline {lab.pipeline.name} --module {module} --mode {mode}`"
-    for ask in (lambda: make_plan(lab.pipeline, lab.connection, mode=mode), lambda: lab.run(mode=mode)):
+    for ask in (
+        lambda: make_plan(lab.pipeline, lab.connection, mode=mode),
+        lambda: lab.run(mode=mode),
+        lambda: lab.proof(mode=mode),
+    ):
         with pytest.raises(EosError, match="needs topics that do not exist") as refused:
             ask()
         assert command in refused.value.remedy

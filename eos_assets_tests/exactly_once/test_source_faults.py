@@ -6,12 +6,14 @@ import uuid
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.kafka.topics import Topic, await_visible
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
 from eos_assets_tests.waiting import wait_for
 
 
@@ -114,6 +116,21 @@ def test_a_source_truncated_beyond_the_position_names_the_lost_range(make_lab: M
     assert following.broken() == set()
 
 
+def test_a_source_that_is_cut_while_its_first_run_is_under_way_names_the_lost_range(make_lab: MakeLab) -> None:
+    """F15. There is no ledger yet that could tell where it began."""
+
+    def cutting(records: DataFrame) -> DataFrame:
+        for future in lab.connection.admin.delete_records([TopicPartition(lab.source, 0, 70)]).values():
+            future.result()
+        return squared(records)
+
+    lab = make_lab(cutting, partitions=1)
+    lab.fill(100)
+    with pytest.raises(EosError, match="offsets 0 to 69 were deleted"):
+        lab.run()
+    assert lab.read() == []
+
+
 def test_added_partitions_are_picked_up_once_from_their_start(make_lab: MakeLab) -> None:
     """F17."""
     lab = make_lab(partitions=3)
@@ -173,4 +190,25 @@ def test_a_record_too_large_for_the_sink_commits_nothing_and_is_named(make_lab: 
     assert not report.complete
     assert report.outcomes[-1].outcome == "failed"
     assert "too large" in report.outcomes[-1].reason or "size" in report.outcomes[-1].reason
+    assert lab.read() == []
+
+
+def test_a_dead_letter_too_large_for_its_topic_is_named_and_not_what_was_thrown_away_with_it(make_lab: MakeLab) -> None:
+    """The record just fits; the reason makes it larger."""
+
+    def rejected(records: DataFrame) -> DataFrame:
+        large = f.octet_length("value") > 1000
+        reason = f.when(large, f.hex(f.substring("value", 1, 2000)))
+        return records.select("value", reason.alias("error"), "origin")
+
+    source = Topic(f"large-{uuid.uuid4().hex[:8]}", partitions=1, max_message_bytes=1_000_000)
+    lab = make_lab(rejected, source=source)
+    lab.produce([b"%d" % n for n in range(100)])
+    lab.produce([os.urandom(999_880)], key=None)
+    report = lab.run()
+    assert not report.complete
+    outcome = report.outcomes[-1]
+    assert outcome.outcome == "failed"
+    assert f"the output of {lab.source}/0 offset 100 was not delivered to {lab.sink}-dead-letters/0" in outcome.reason
+    assert "raise its max.message.bytes" in outcome.reason
     assert lab.read() == []

@@ -246,6 +246,7 @@ def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -
     assert found["source_is_unique"].examples == ("records=2, business_key=2",)
 
 
+@pytest.mark.connect
 def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(pipeline=declare_sliding(unique_by="value", unique_within=100))
     lake = str(tmp_path)

@@ -18,6 +18,7 @@ from eos_assets.exactly_once.preview import preview, sample_records
 from eos_assets.kafka.topics import Topic
 from eos_assets.pipelines.squares import squares
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
+from eos_assets_tests.exactly_once.test_isolation import raising
 from eos_assets_tests.waiting import wait_for
 
 
@@ -28,6 +29,7 @@ def test_a_transform_is_unit_tested_without_kafka(spark: SparkSession) -> None:
     assert [row.error is None for row in rows] == [True, False, False, False, False]
 
 
+@pytest.mark.connect
 def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
     def spread(records: DataFrame) -> DataFrame:
         parts = f.posexplode(f.split(f.col("value").cast("string"), ",")).alias("sequence", "value")
@@ -188,6 +190,7 @@ def test_a_plain_filter_is_refused_unless_it_is_declared(make_lab: MakeLab) -> N
     assert dropping.broken() == set()
 
 
+@pytest.mark.connect
 def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: MakeLab) -> None:
     """Also by an attempt that goes on where another one died, and nowhere where nobody saw what was dropped."""
 
@@ -231,6 +234,7 @@ def test_a_partition_whose_rows_are_all_filtered_is_closed(make_lab: MakeLab, ke
     assert lab.broken() == set()
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     "hidden",
     [
@@ -275,6 +279,7 @@ def test_limit_and_sample_are_refused(make_lab: MakeLab, cut) -> None:  # type: 
     assert lab.read() == []
 
 
+@pytest.mark.connect
 def test_a_small_table_may_be_joined(make_lab: MakeLab, spark: SparkSession) -> None:
     names = spark.createDataFrame([(n, f"name-{n}") for n in range(300)], "number string, name string")
 
@@ -322,6 +327,7 @@ def test_a_table_that_is_joined_may_be_limited(make_lab: MakeLab, spark: SparkSe
     assert sorted(int(v or -1) for v in lab.values()) == list(range(90))
 
 
+@pytest.mark.connect
 def test_outputs_go_to_several_topics_in_one_transaction(make_lab: MakeLab) -> None:
     lab = make_lab(sinks=2)
     one, two = (sink.name for sink in lab.pipeline.sinks)
@@ -407,6 +413,7 @@ def test_partitions_may_be_declared(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
+@pytest.mark.connect
 def test_headers_timestamps_and_nulls_are_kept(make_lab: MakeLab) -> None:
     def same(records: DataFrame) -> DataFrame:
         return records.select("key", "value", "headers", "timestamp", "origin")
@@ -469,6 +476,7 @@ def test_an_empty_source_and_empty_partitions_are_no_work(make_lab: MakeLab) -> 
     assert again.entries == [], "nothing new to do is a success that writes nothing"
 
 
+@pytest.mark.connect
 def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeLab) -> None:
     wrong = {
         "no column `origin`": lambda r: r.select("key", "value"),
@@ -487,72 +495,6 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
         with pytest.raises(EosError, match=told):
             preview(lab.with_(transform=transform).pipeline, lab.spark, lab.connection, 3)
     assert lab.read() == []
-
-
-def raising(records: DataFrame) -> DataFrame:
-    """ANSI mode: a cast of no number raises and fails the whole job."""
-    return records.select("key", f.col("value").cast("string").cast("long").cast("string").alias("value"), "origin")
-
-
-def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
-    lab = make_lab(raising, partitions=1)
-    lab.produce([b"1", b"x", b"3"])
-    with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
-        lab.run()
-    with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
-        preview(lab.pipeline, lab.spark, lab.connection, 3)
-    assert lab.read() == []
-
-
-def test_a_record_that_makes_the_transform_raise_may_be_isolated(
-    make_lab: MakeLab, capfd: pytest.CaptureFixture[str]
-) -> None:
-    lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
-    lab.produce([b"%d" % n for n in range(10)])
-    # What a record says decides nothing.
-    poison = b"Python worker exited unexpectedly\norg.apache.kafka.common.errors.TopicAuthorizationException: x"
-    lab.produce([poison])
-    lab.produce([b"%d" % n for n in range(11, 20)])
-    assert lab.run().complete
-    assert sorted(int(v or 0) for v in lab.values()) == [n for n in range(20) if n != 10]
-    (letter,) = lab.read(lab.pipeline.names().dead_letters)
-    assert letter.value() == poison
-    assert "CAST_INVALID_INPUT" in str(dict(letter.headers() or [])["eos.error"])
-    assert lab.lag() == 0
-    assert lab.broken() == set(), "running the transform again leaves out what it raises on"
-    lab.produce([b"a", b"b", b"c"])
-    with pytest.raises(EosError, match="max_isolated"):
-        lab.run()
-    assert "at org.apache.spark" not in "".join(capfd.readouterr()), "nobody sees a trace of Spark's"
-
-
-@pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])
-def test_a_proof_bears_records_that_make_a_skip_or_a_filter_raise(make_lab: MakeLab, drops: bool) -> None:
-    def odd_only(records: DataFrame) -> DataFrame:
-        even = f.col("value").cast("string").cast("long") % 2 == 0
-        if drops:
-            return records.where(~even).select("key", "value", "origin")
-        return records.select("key", "value", even.alias("skip"), "origin")
-
-    lab = make_lab(odd_only, partitions=1, on_error="isolate", drops=drops)
-    lab.produce([b"1", b"2", b"poison", b"3", b"4"])
-    assert lab.run().complete
-    assert sorted(v or b"" for v in lab.values()) == [b"1", b"3"]
-    assert lab.values(lab.pipeline.names().dead_letters) == [b"poison"]
-    assert lab.broken() == set()
-
-
-def test_failures_while_a_record_is_isolated_are_failed_attempts(make_lab: MakeLab) -> None:
-    """Every task of the first attempt to write what is before the record fails; the next attempt goes on."""
-    lab = make_lab(raising, partitions=1, on_error="isolate")
-    lab.produce([b"1", b"2", b"x", b"4"])
-    seed = next(s for s in range(1000) if all(Failures(0.7, s).strikes(0, 0, 1, task) for task in range(4)))
-    report = lab.run(Failures(0.7, seed))
-    assert report.complete
-    assert any("InjectedFailure" in failure for failure in report.failures)
-    assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"4"]
-    assert lab.values(lab.pipeline.names().dead_letters) == [b"x"]
-    assert lab.broken() == set()
 
 
 def test_the_reason_of_a_dead_letter_is_cut_to_fit(make_lab: MakeLab) -> None:
@@ -596,6 +538,7 @@ def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> 
         raising_now.proof(full=True)
 
 
+@pytest.mark.connect
 def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
     lab.fill(30)
     shown = preview(lab.pipeline, lab.spark, lab.connection, 5)
@@ -606,6 +549,19 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
         lab.produce_transaction([b"1"] * 50, commit=False, partition=partition)
     assert preview(lab.pipeline, lab.spark, lab.connection, 5) == shown, "aborted records hide none"
     assert lab.read() == []
+
+
+def test_preview_shows_a_string_that_is_no_text(make_lab: MakeLab) -> None:
+    def quoted(records: DataFrame) -> DataFrame:
+        text = f.col("value").cast("string")
+        return records.select("key", text.alias("value"), f.when(f.col("key").isNull(), text).alias("error"), "origin")
+
+    lab = make_lab(quoted, partitions=1)
+    lab.produce([b"\xff1", None], key=b"k")
+    lab.produce([b"\xfe2"], key=None)
+    shown = preview(lab.pipeline, lab.spark, lab.connection, 5)
+    results = [[(row.value, row.error) for row in found.results] for found in shown]
+    assert results == [[("\ufffd1", None)], [(None, None)], [("\ufffd2", "\ufffd2")]]
 
 
 def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: MakeLab) -> None:

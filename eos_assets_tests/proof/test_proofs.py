@@ -71,6 +71,22 @@ def test_what_is_wrong_since_the_last_proof_is_found_until_it_is_mended(make_lab
     assert "no_duplicates" in broken
 
 
+def test_a_map_that_comes_again_behind_a_proof_is_found(make_lab: MakeLab) -> None:
+    lab = make_lab(partitions=1)
+    lab.fill(100)
+    lab.run()
+    assert lab.proof().holds
+    topic = lab.pipeline.names().provenance
+    last = lab.read(topic)[-1]
+    producer = Producer(lab.connection.config())
+    producer.produce(topic, last.value(), last.key(), 0)
+    producer.flush()
+    proof = lab.proof()
+    assert proof.incremental
+    assert {finding.name for finding in proof.findings if not finding.holds} == {"no_duplicates"}
+    assert "no_duplicates" in lab.broken()
+
+
 def test_a_sink_that_lost_its_end_is_red(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

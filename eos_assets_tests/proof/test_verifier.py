@@ -1,10 +1,11 @@
 """What a proof sees beyond the mutants of the checks: foreign records, aborted ones; a transform of many records."""
 
 import pytest
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from eos_assets_tests.exactly_once.forgery import Output, forge, right
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
 
 
 @pytest.fixture
@@ -39,3 +40,32 @@ def test_a_transform_that_is_no_function_of_one_record_turns_red(make_lab: MakeL
     lab.run()
     assert "values_recompute" in lab.broken()
     assert not lab.with_(deterministic=False).verify()["values_recompute"].evaluated
+
+
+@pytest.mark.parametrize("combined", ["numbered", "first of its key"])
+def test_records_that_are_combined_behind_a_shuffle_turn_red_after_one_run(make_lab: MakeLab, combined: str) -> None:
+    """The one job of the run had all of them, so running the transform again must not."""
+
+    def numbered(records: DataFrame) -> DataFrame:
+        number = f.row_number().over(Window.partitionBy("origin.partition").orderBy("origin.offset"))
+        return records.select("key", number.cast("string").alias("value"), "origin")
+
+    def first(records: DataFrame) -> DataFrame:
+        return records.dropDuplicates(["key"]).select("key", "value", "origin")
+
+    lab = make_lab(numbered if combined == "numbered" else first, partitions=1, drops=combined != "numbered")
+    lab.produce(b"%d" % (number % 50) for number in range(100))
+    assert lab.run().complete
+    assert "values_recompute" in lab.broken()
+
+
+def test_a_dead_letter_that_was_lost_is_missed(make_lab: MakeLab) -> None:
+    """A skip stands in its place, so the record is accounted for, and not as the transform would have it."""
+
+    def skipping(records: DataFrame) -> DataFrame:
+        return squared(records).selectExpr("key", "value", "error is not null as skip", "origin")
+
+    lab = make_lab(skipping, partitions=1, code_version="1")
+    lab.produce([b"1", b"bad", b"3"])
+    assert lab.run().complete
+    assert lab.with_(transform=squared).broken() == {"values_recompute"}

@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
+from eos_assets.local.ports import ReservedPort
 from eos_assets.local.stack import Stack
-from eos_assets.resources.spark import spark_address
+from eos_assets.resources.spark import SparkResource, spark_address
 from eos_assets.settings import Settings
 from eos_assets.shipping import ship
 from eos_assets.spark_config import cluster_config
@@ -48,6 +50,18 @@ def test_an_address_that_is_none_is_refused(settings: Settings) -> None:
 def test_connect_without_a_server_says_how_to_start_one(settings: Settings) -> None:
     with pytest.raises(EosError, match="Start one with `eos up`"):
         spark_address(replace(settings, spark="connect"))
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_nobody_reaches_is_told_at_once_and_without_secrets(settings: Settings) -> None:
+    port = ReservedPort()  # nobody listens there
+    begun = time.monotonic()
+    for place, why in ((f"127.0.0.1:{port.number}", "Connection refused"), ("nowhere.invalid", "not known|resolution")):
+        with pytest.raises(EosError, match=f"No Spark session at sc://{place}: .*({why})") as told:
+            SparkResource(address=f"sc://{place}/;token=secret;x-key=secret").spark_session  # noqa: B018
+        assert "secret" not in str(told.value)
+    assert time.monotonic() - begun < 20
+    port.release()
 
 
 def test_a_path_with_spaces_is_one_option(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
