@@ -38,7 +38,7 @@ class Pipeline:
     shared_sink: bool = False
     on_error: Literal["stop", "isolate"] = "stop"
     max_isolated: int = 10
-    slice_records: int = 500_000
+    slice_records: int = 1_000_000
     slice_bytes: int = 256 << 20
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
@@ -161,7 +161,7 @@ def pipeline(
     shared_sink: bool = False,
     on_error: Literal["stop", "isolate"] = "stop",
     max_isolated: int = 10,
-    slice_records: int = 500_000,
+    slice_records: int = 1_000_000,
     slice_bytes: int = 256 << 20,
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",

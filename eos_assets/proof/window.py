@@ -186,10 +186,8 @@ class Looker:
                     check_ids(self.pipeline, reader.genesis(partition), ids)
                 for group in stable_group_offset(reader, partition):
                     window.group, window.group_known = group, True
-                    if group is not None and (window.position is None or group > window.position):
-                        tail = reader.ledger_tail(partition)
-                        moved_on = isinstance(tail, LedgerEntry) and tail.next >= group
-                        window.group = window.position if moved_on else group
+                    if self.mode is Mode.EXACTLY_ONCE and moved_on(reader, window):
+                        window.group = window.position
         finally:
             reader.close()
 
@@ -256,6 +254,14 @@ def await_maps(connection: Connection, provenance_topic: str) -> dict[int, Bound
     """The bounds of a provenance topic, once the maps that are there now are stable, or the patience ends."""
     needed = {(provenance_topic, p): there.high for p, there in bounds(connection, provenance_topic).items()}
     return await_stable(connection, [provenance_topic], needed, MAP_PATIENCE_SECONDS)[provenance_topic]
+
+
+def moved_on(reader: SourceReader, window: PartitionWindow) -> bool:
+    """Whether a run has committed since the ledger was read, so that the group offset belongs to a later entry."""
+    if window.group is None or (window.position is not None and window.group <= window.position):
+        return False
+    tail = reader.ledger_tail(window.partition)
+    return isinstance(tail, LedgerEntry) and tail.next >= window.group
 
 
 def stable_group_offset(reader: SourceReader, partition: int) -> Iterator[int | None]:
