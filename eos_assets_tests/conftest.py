@@ -17,6 +17,7 @@ from eos_assets.local.jars import jars
 from eos_assets.local.stack import Stack
 from eos_assets.resources.spark import SparkResource
 from eos_assets.settings import Settings
+from eos_assets_tests.short_lived import QUICKLY_COMPILED
 
 #: A loaded machine is no bug: how long an example takes says nothing.
 hypothesis.settings.register_profile("real", deadline=None)
@@ -80,5 +81,7 @@ def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.delenv("EOS_SPARK", raising=False)
     monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
+    for name, value in QUICKLY_COMPILED.items():
+        monkeypatch.setenv(name, value)
     yield tmp_path / "home"
     Stack(replace(settings, home=tmp_path / "home")).down()

@@ -48,8 +48,6 @@ class Job:
     #: No batch of records may be larger: the smallest limit of the topics that are written.
     batch_bytes: int = BATCH_BYTES
     failures: Failures = field(default_factory=Failures)
-    #: The rows come sorted. Else a function of the transform over whole batches may have changed their order.
-    in_order: bool = False
     #: The one record of this job is set aside, because the function raises on it.
     isolated: bool = False
     #: The changelog topics of a stateful pipeline, by their number.

@@ -83,9 +83,7 @@ def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
     return paths[0] if len(paths) == 1 and set(paths[0]) <= NARROW else None
 
 
-def kept_whole(
-    rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int, *, sort: bool = False
-) -> "DataFrame":
+def kept_whole(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int) -> "DataFrame":
     """The outcomes of a task that gets the rows with each source partition whole and in order, brought back from a
     shuffle where there was one. Where there was none, the plan that was looked at is the one that runs.
 
@@ -94,24 +92,26 @@ def kept_whole(
         task: writes them.
         pipeline: whose they are.
         partitions: how many of the source are read.
-        sort: the order was seen to be another one, although there was no shuffle.
     """
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
     order += ["sequence"] if "sequence" in rows.columns else []
-    repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
     frame = outcomes_of(rows, task)
     path = narrow_path(frame, pipeline)
     if path is None:
+        repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
         whole = rows.repartition(max(1, partitions), "o_partition")
         return outcomes_of(whole.sortWithinPartitions(*repeatable), task)
-    if sort or (pipeline.drops and may_reorder(path)):
-        return outcomes_of(rows.sortWithinPartitions(*repeatable), task)
-    return outcomes_of(rows.sortWithinPartitions(*order), task) if "sequence" in rows.columns else frame
+    if "sequence" in rows.columns:
+        return outcomes_of(rows.sortWithinPartitions(*order), task)
+    if may_reorder(path) and not pipeline.ordered:
+        arrived = rows.selectExpr("*", "monotonically_increasing_id() AS arrived")
+        return outcomes_of(arrived.sortWithinPartitions(*order, "arrived").drop("arrived"), task)
+    return frame
 
 
 def may_reorder(path: list[str]) -> bool:
-    """Whether a function over whole batches, beside our own task, may give rows in another order. Where records may be
-    dropped, one that comes late cannot be told from one that does not come."""
+    """Whether a function over whole batches, beside our own task, may give rows in another order, or the rows of one
+    record apart from each other: a slice could end between them, and nobody could tell a late row from none."""
     return sum(node in BATCH_FUNCTIONS for node in path) > 1
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 #: committed: it wrote. already_done: somebody had. fenced: somebody newer owns it. stale: plan again.
-#: refused: a person must look. failed: this attempt could not. unordered: it wants its rows sorted, and gets them so.
-OUTCOMES = ("committed", "already_done", "fenced", "stale", "refused", "failed", "unordered")
+#: refused: a person must look. failed: this attempt could not.
+OUTCOMES = ("committed", "already_done", "fenced", "stale", "refused", "failed")
 
 
 @dataclass(frozen=True)

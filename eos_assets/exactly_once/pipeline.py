@@ -35,6 +35,7 @@ class Pipeline:
     code_version: str
     drops: bool = False
     deterministic: bool = True
+    ordered: bool = False
     shared_sink: bool = False
     on_error: Literal["stop", "isolate"] = "stop"
     max_isolated: int = 10
@@ -158,6 +159,7 @@ def pipeline(
     name: str | None = None,
     drops: bool = False,
     deterministic: bool = True,
+    ordered: bool = False,
     shared_sink: bool = False,
     on_error: Literal["stop", "isolate"] = "stop",
     max_isolated: int = 10,
@@ -178,6 +180,8 @@ def pipeline(
         name: default: the function's name.
         drops: the transform leaves records out with a plain filter instead of saying `skip`; it must be deterministic.
         deterministic: False if it looks things up elsewhere, so that running it again may give something else.
+        ordered: functions over whole batches (`mapInPandas`, `mapInArrow`) give all rows of a record together, in the
+            order of the records. Without that promise their rows are sorted before the first of them is written.
         shared_sink: others write to the sink too.
         on_error: whether a record that makes the transform raise stops its partition, or becomes a dead letter.
         max_isolated: how many such records one run may set aside.
@@ -204,6 +208,7 @@ def pipeline(
             code_version=code_version or version_of(transform, sinks),
             drops=drops,
             deterministic=deterministic,
+            ordered=ordered,
             shared_sink=shared_sink,
             on_error=on_error,
             max_isolated=max_isolated,

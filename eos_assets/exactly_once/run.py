@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
@@ -83,7 +83,6 @@ class Run:
         self.options = options
         self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
         self.swift = True
-        self.in_order = self.pipeline.stateful  # there the rows come sorted
         #: Source partition → the position of the first plan. Only commits move it on.
         self.began: dict[int, int] = {}
         self.isolation = Isolation(self)
@@ -241,7 +240,6 @@ class Run:
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
             batch_bytes=self.batch_bytes,
             failures=self.options.failures,
-            in_order=self.in_order,
             changelogs=self.pipeline.changelogs(self.options.mode),
             marks=self.state.marks({p.partition: p.tail for p in plans}),
             source_partitions=self.source_partitions if self.pipeline.stateful else None,
@@ -266,9 +264,6 @@ class Run:
                 raise
             self.swift = False  # nothing is wrong: large records travel another way
             outcomes = self.write(rows, job, swift=False)
-        if any(o.outcome == "unordered" for o in outcomes):
-            self.in_order = True  # nothing is wrong: the rows are sorted from now on
-            outcomes = self.write(rows, replace(job, in_order=True), swift=False)
         return self.closed(job, outcomes)
 
     def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
@@ -287,7 +282,7 @@ class Run:
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
         flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
         with batches(self.spark, swift=swift):
-            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges), sort=job.in_order)
+            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges))
             return self.collect(whole)
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":

@@ -31,10 +31,6 @@ FILES = 1_000
 OUTPUTS = 1_000_000
 
 
-class Unordered(Exception):
-    """Rows did not come in the order of their origins, and nobody has sorted them yet."""
-
-
 class PartitionWriter:
     """Writes one source partition, a slice at a time. The rows come in the order of their origins."""
 
@@ -73,10 +69,10 @@ class PartitionWriter:
                 ) from fenced
             self.drain()
             return self.outcome("fenced", f"a newer attempt took over ({fenced})")
-        except (Hopeless, Unordered) as hopeless:
+        except Hopeless as hopeless:
             self.transaction.abandon(hopeless)
             self.drain()
-            return self.outcome("failed" if isinstance(hopeless, Hopeless) else "unordered", str(hopeless))
+            return self.outcome("failed", str(hopeless))
         except Denied as missing:
             self.transaction.abandon(missing)
             self.drain()
@@ -193,13 +189,12 @@ class PartitionWriter:
         offsets, ordinals = rows["o_offset"].to_numpy(), rows["o_ordinal"].to_numpy()
         steps = np.diff(offsets, prepend=self.last_offset)
         if (steps < 0).any():
-            told = f"rows came out of order at source offset {offsets[np.argmax(steps < 0)]}"
-            raise Hopeless(told) if self.job.in_order else Unordered(told)
+            at = offsets[np.argmax(steps < 0)]
+            raise Hopeless(f"rows came out of order at source offset {at}: a transform that does so is not `ordered`")
         jumps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
         if jumps.any() and self.job.total:
             at = int(np.argmax(jumps != 0))
-            told = missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at]))
-            raise Hopeless(told) if self.job.in_order else Unordered(told)  # it may come later
+            raise Hopeless(missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at])))
         self.last_offset, self.next_ordinal = int(offsets[-1]), int(ordinals[-1]) + 1
         below = int(np.searchsorted(offsets, self.position))
         if below:  # an earlier attempt committed these

@@ -57,7 +57,7 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
     except Exception as failure:
         why = (str(failure).splitlines() or [type(failure).__name__])[0]
         raise EosError(
-            f"No Spark session at {address.partition('/;')[0]}: {shown(why)}",
+            f"No Spark session at {shown(address.partition('/;')[0])}: {shown(why)}",
             "Check EOS_SPARK, and that it is reachable.",
         ) from failure
     return session

@@ -15,12 +15,14 @@ from eos_assets.kafka.tail import stream
 from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.settings import Settings
+from eos_assets_tests.short_lived import QUICKLY_COMPILED
 
 
 @pytest.fixture(scope="module")
 def server(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
     port = ReservedPort()
-    server = SparkConnectServer(tmp_path_factory.mktemp("spark"), port=port.number, settings=settings)
+    folder = tmp_path_factory.mktemp("spark")
+    server = SparkConnectServer(folder, port=port.number, settings=settings, env=QUICKLY_COMPILED)
     server.start()
     try:
         yield server

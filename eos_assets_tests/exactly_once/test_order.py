@@ -43,6 +43,39 @@ def test_a_function_over_batches_may_change_the_order(make_lab: MakeLab, functio
     assert lab.broken() == set()
 
 
+def first_and_second(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Two outputs of each record, the second ones behind the first ones of a whole batch."""
+    for frame in frames:
+        rows = frame[["key", "value", "origin"]]
+        yield pd.concat([rows.assign(value=b"9"), rows.assign(value=b"10")])
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["total", "drops"])
+def test_the_outputs_of_one_record_may_come_apart(make_lab: MakeLab, drops: bool) -> None:
+    """A slice that ended between them would be committed without the second one."""
+    lab = make_lab(
+        lambda records: records.mapInPandas(first_and_second, SCHEMA), partitions=1, drops=drops, slice_records=1_000
+    )
+    lab.produce(b"%d" % number for number in range(3_000))
+    assert lab.run().complete
+    outputs: dict[bytes | None, list[bytes | None]] = {}
+    for message in lab.read():
+        outputs.setdefault(message.key(), []).append(message.value())
+    assert len(outputs) == 3_000
+    assert all(values == [b"9", b"10"] for values in outputs.values()), "in the order in which they were given"
+    assert lab.broken() == set()
+
+
+@pytest.mark.parametrize("function", [backwards, first_and_second])
+def test_an_order_that_was_promised_and_is_not_kept_stops_the_run(make_lab: MakeLab, function) -> None:  # type: ignore[no-untyped-def]
+    lab = make_lab(lambda records: records.mapInPandas(function, SCHEMA), partitions=1, ordered=True)
+    lab.produce(b"%d" % number for number in range(100))
+    report = lab.run()
+    assert not report.complete
+    assert any("is not `ordered`" in outcome.reason or "left out" in outcome.reason for outcome in report.outcomes)
+    assert lab.read() == []
+
+
 @pytest.mark.connect
 def test_a_scan_of_another_topic_is_not_taken_for_the_source(make_lab: MakeLab, make_topic: MakeTopic) -> None:
     """The records are the small side of a join, so each of its tasks has a part of one source partition."""

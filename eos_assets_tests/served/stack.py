@@ -18,6 +18,7 @@ from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
 from eos_assets_tests.served.graphql import Graphql
 from eos_assets_tests.served.pipelines import SERVICE
+from eos_assets_tests.short_lived import QUICKLY_COMPILED
 from eos_assets_tests.waiting import wait_for
 
 #: Seconds for what takes some on an idle machine: servers, a browser and runs share two cores.
@@ -76,6 +77,7 @@ def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> Serve
         found.insert(0, str(package(folder / "package", entry_point)))
     env = {
         **free_ports(),
+        **QUICKLY_COMPILED,
         "EOS_HOME": str(home),
         "EOS_BOOTSTRAP_SERVERS": "",
         "EOS_SPARK": "",
