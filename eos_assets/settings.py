@@ -57,6 +57,7 @@ TABLE = (
         "EOS_SPARK", "`eos up`, else in-process", "where Spark runs; connect is the server of `eos up`", choices=SPARKS
     ),
     Setting("EOS_SPARK_PYTHON", "this Python", "the Python of the executors of a cluster, as a path there"),
+    Setting("EOS_ACCEPT_SPARK", "none", "a Spark version, as 4.3, to run on although it is not one of the tested ones"),
     Setting("EOS_PY_FILES", "none", "more .py, .zip or .whl files for the executors, comma separated"),
     Setting("EOS_JARS_DIR", "jars in EOS_HOME", "folder of the jars"),
     Setting("EOS_IVY_SETTINGS", "Ivy's own", "an Ivy settings file for a mirror or proxy"),
@@ -99,6 +100,7 @@ class Settings:
     kafka_key_file: Path | None = None
     kafka_key_password: str | None = field(default=None, repr=False)
     spark_python: str | None = None
+    accept_spark: str | None = None
     py_files: tuple[Path, ...] = ()
 
     @staticmethod
@@ -126,6 +128,7 @@ class Settings:
             kafka_key_file=file(environ, "EOS_KAFKA_KEY_FILE"),
             kafka_key_password=environ.get("EOS_KAFKA_KEY_PASSWORD") or None,
             spark_python=environ.get("EOS_SPARK_PYTHON") or None,
+            accept_spark=version(environ, "EOS_ACCEPT_SPARK"),
             py_files=files(environ, "EOS_PY_FILES"),
         )
         refuse_inconsistent(settings)
@@ -226,6 +229,13 @@ def file(environ: Mapping[str, str], name: str) -> Path | None:
     if not os.path.isfile(path) or not os.access(path, os.R_OK):
         raise EosError(f"{name}={text} is no file that can be read.", f"Correct {name}, or unset it.")
     return path
+
+
+def version(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name) or None
+    if text is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", text):
+        raise EosError(f"{name}={text} is not a version.", f"Set {name} to a minor version of Spark, as 4.3.")
+    return text
 
 
 def files(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:

@@ -47,8 +47,8 @@ def serve() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a worker collects garbage behind every task, and need not look at all this again
-    daemon.worker = served(daemon.worker)
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.worker = served(daemon.worker)  # type: ignore[assignment]
+    daemon.manager()
 
 
 if __name__ == "__main__":

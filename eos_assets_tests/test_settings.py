@@ -50,6 +50,7 @@ def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
         ("EOS_BOOTSTRAP_SERVERS", "a:1,b", "'b'"),
         ("EOS_SPARK", "in_proces", "Did you mean in-process?"),
         ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is no file that can be read"),
+        ("EOS_ACCEPT_SPARK", "yes", "EOS_ACCEPT_SPARK=yes is not a version"),
         ("EOS_PY_FILES", "pyproject.toml", "is no Python code"),
         ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is no file that can be read"),
         ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is no list of brokers: 'kafka:70000'"),

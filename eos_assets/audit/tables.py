@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once import ledger
-from eos_assets.exactly_once.foreign import foreign_in_spark
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
@@ -22,7 +21,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import await_stable, bounds, offsets_at
 from eos_assets.kafka.tail import stream
 from eos_assets.proof import proven
-from eos_assets.proof.tables import unfolded, unioned
+from eos_assets.proof.tables import check_maps, unfolded, unioned
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -108,9 +107,8 @@ class AuditTables:
             writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
         try:
             writer.save(self.path(table))
-        except Exception as failure:
-            if found := foreign_in_spark(failure):
-                raise found from failure
+        except Exception:
+            check_maps(self.connection, self.names.provenance)
             raise
 
     def exists(self, table: str) -> bool:

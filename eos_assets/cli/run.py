@@ -102,6 +102,7 @@ def run_command(
         max_attempts=max_attempts,
         failures=Failures(probability=failure_probability, seed=seed, kind=failure_kind),
         lake=settings.lake if chosen.stateful else None,
+        accepted_spark=settings.accept_spark,
     )
     connection = Connection.load(settings)
     connection.metadata()

@@ -20,6 +20,7 @@ from eos_assets.exactly_once.run import RunOptions, run_pipeline
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource
+from eos_assets.settings import Settings
 
 Answer = TypeVar("Answer")
 
@@ -71,6 +72,7 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
             max_attempts=config.max_attempts,
             failures=told(lambda: failures(config)),
             lake=lake.address() if pipeline.stateful else None,
+            accepted_spark=Settings.load().accept_spark,
             say=context.log.warning,
         )
         report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))

@@ -8,12 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
+from eos_assets.errors import Code, TaskError
 from eos_assets.exactly_once.job import Job
-from eos_assets.exactly_once.routes import Hopeless, Integers
+from eos_assets.exactly_once.routes import Integers
 from eos_assets.exactly_once.target import Target
 from eos_assets.exactly_once.verdicts import FENCED, Fatal, Fenced
 from eos_assets.kafka.denied import Denied, denial
-from eos_assets.kafka.producer import Producer, Refused
+from eos_assets.kafka.producer import NotQueued, Producer
 
 #: Records handed to the producer at a time.
 CHUNK_ROWS = 10_000
@@ -31,6 +32,7 @@ NEVER_TAKEN = {
     KafkaError.INVALID_RECORD: "the topic takes no such record",
     KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it",
 }
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 Header = tuple[str | None, bytes | None]
 NO_TARGETS: Mapping[tuple[str, int], Target] = {}
 
@@ -53,7 +55,7 @@ class Delivery:
             self.make_room(len(part), int(sizes[low : low + chunk].sum()))
             try:
                 self.producer.produce_batch(target.topic, target.partition, part)
-            except Refused as refused:
+            except NotQueued as refused:
                 raise self._refusal(refused.args[0], target, int(origins[low + refused.index])) from refused
         self.producer.poll()
 
@@ -83,7 +85,10 @@ class Delivery:
     ) -> None:
         named = self._named(headers, origin)
         if timestamp == 0:  # the C library takes it for "now"
-            raise Hopeless(f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka")
+            raise TaskError(
+                Code.INVALID_RESULT,
+                f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka",
+            )
         size = len(key or b"") + len(value or b"")
         self.bytes_out += size
         self.make_room(1, size)
@@ -97,9 +102,11 @@ class Delivery:
         named = []
         for name, content in headers:
             if name is None:
-                raise Hopeless(f"{self._output(origin)} has a header without a key")
+                raise TaskError(Code.INVALID_RESULT, f"{self._output(origin)} has a header without a key")
             if "\0" in name:
-                raise Hopeless(f"{self._output(origin)} has a header with a NUL in its key: {name!r}")
+                raise TaskError(
+                    Code.INVALID_RESULT, f"{self._output(origin)} has a header with a NUL in its key: {name!r}"
+                )
             named.append((name, content))
         return named
 
@@ -109,7 +116,7 @@ class Delivery:
     def _refusal(self, error: KafkaError, target: Target, origin: int) -> Exception:
         what = self._output(origin) if origin >= 0 else "a state"
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._BAD_MSG):
-            return Hopeless(f"{what} is too large for {target.topic}: {error.str()}")
+            return TaskError(Code.RECORD_TOO_LARGE, f"{what} is too large for {target.topic}: {error.str()}")
         return self._meaning(error, f"{what} was not taken by {target.topic}/{target.partition}")
 
     def _meaning(self, error: KafkaError, what: str) -> Exception:
@@ -121,7 +128,8 @@ class Delivery:
             return Denied(f"{what}: {cause.name()}: {cause.str()}", kind)
         for told in (error, cause):
             if told.code() in NEVER_TAKEN:
-                return Hopeless(f"{what}: {told.str()}: {NEVER_TAKEN[told.code()]}")
+                code = Code.RECORD_TOO_LARGE if told.code() in TOO_LARGE else Code.RECORD_REJECTED
+                return TaskError(code, f"{what}: {told.str()}: {NEVER_TAKEN[told.code()]}")
         return Fatal(f"{what}: {error.str()}")
 
     def flush(self, targets: Mapping[tuple[str, int], Target] = NO_TARGETS) -> None:

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from eos_assets.errors import EosError
+from eos_assets.errors import Code, EosError, TaskError
 
 FAILPOINTS = ("before_init", "after_init", "mid_produce", "after_offsets", "before_commit", "after_commit")
 ACTIONS = ("raise", "exit", "stop")
@@ -14,8 +14,11 @@ ACTIONS = ("raise", "exit", "stop")
 KINDS = ("before_commit", "after_commit", "kill")
 
 
-class InjectedFailure(Exception):
+class InjectedFailure(TaskError):
     """A failure that was asked for. The task's retry heals it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Code.INJECTED_FAILURE, text)
 
 
 @dataclass(frozen=True)

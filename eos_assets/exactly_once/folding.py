@@ -1,27 +1,28 @@
 """Records and state in; all rows that one job writes out: outputs, dead letters, skipped repeats and changed state."""
 
 import functools
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.errors import EosError
+from eos_assets.errors import Code, EosError
 from eos_assets.exactly_once.business_key import business_key
 from eos_assets.exactly_once.by_key import ByKey
 from eos_assets.exactly_once.changelog import SEEN, STATE, column_types, encoded, stores
+from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.shape import check_shape, digest, travelling
+from eos_assets.exactly_once.spark_errors import raise_code
+from eos_assets.exactly_once.user_code import check_pair
 from eos_assets.kafka.routing import partitions_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 RECORD = ["key", "value", "headers", "timestamp", "origin"]
-#: What Spark raises for a record, or a changed key, that lies where it does not belong.
-MISPLACED = "EOS_MISPLACED"
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,15 @@ def changed_rows(changed: "DataFrame", store: int) -> "DataFrame":
 class Folding:
     """One call of a pipeline's function, over some partitions."""
 
-    def __init__(self, pipeline: Pipeline, partitions: int, ends: dict[int, int], *, keep: bool = False) -> None:
+    def __init__(
+        self, pipeline: Pipeline, partitions: int, ranges: Sequence[OffsetRange], *, keep: bool = False
+    ) -> None:
         self.pipeline = pipeline
         self.partitions = partitions
-        #: Source partition → the end of the range that is folded.
-        self.ends = ends
+        #: What is folded.
+        self.ranges = ranges
+        #: Source partition → the end of its range.
+        self.ends = {planned.partition: planned.end for planned in ranges}
         self.stores = stores(pipeline)
         #: Whether Spark shall keep what is read more than once; then `Folded.release` must follow.
         self.keep = keep
@@ -104,11 +109,7 @@ class Folding:
             placed = marked.where("not repeat").select(*RECORD)
         assert self.pipeline.fold is not None
         result = self.pipeline.fold(placed, loaded[STATE].drop("partition"))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise EosError(
-                f"{self.pipeline.name} returned {type(result).__name__} instead of outputs and changed state.",
-                "Return two DataFrames: `return outputs, changed`.",
-            )
+        check_pair(result, self.pipeline, self.ranges)
         outputs, changed = result
         check_shape(outputs, self.pipeline.name)
         self.check_changed(changed)
@@ -139,7 +140,7 @@ class Folding:
         )
         told = f.concat(f.lit(f"{self.pipeline.source.name}/"), place, f.lit(" "), told)
         if self.pipeline.on_error == "stop":
-            stopping = f.when(right, f.lit(True)).otherwise(raised(told).cast("boolean"))
+            stopping = f.when(right, f.lit(True)).otherwise(raise_code(Code.MISPLACED_KEY, told).cast("boolean"))
             return found.where(stopping).select(*RECORD), []
         wrong = found.where(~right).select(f.lit(None).cast("binary").alias("value"), told.alias("error"), "origin")
         return found.where(right).select(*RECORD), [travelling(wrong)]
@@ -161,9 +162,9 @@ class Folding:
             f.coalesce(f.base64("key"), f.lit("null")),
         )
         here = f.col("home").isin(sorted(self.ends))
-        return rows.where(f.when(here, f.lit(True)).otherwise(raised(told).cast("boolean"))).select(
-            f.col("home").alias("partition"), "key", "value"
-        )
+        return rows.where(
+            f.when(here, f.lit(True)).otherwise(raise_code(Code.MISPLACED_KEY, told).cast("boolean"))
+        ).select(f.col("home").alias("partition"), "key", "value")
 
     def check_changed(self, frame: "DataFrame") -> None:
         """A state that is rounded or cut to fit its column would be another state, so types must be equal."""
@@ -224,18 +225,6 @@ class Folding:
         return kept.select("partition", "key", encoded(["offset"]).alias("value")).unionByName(
             gone.select("partition", "key", f.lit(None).cast("binary").alias("value"))
         )
-
-
-def raised(told: "Column") -> "Column":
-    from pyspark.sql import functions as f
-
-    return f.raise_error(f.concat(f.lit(f"{MISPLACED}<"), told, f.lit(">")))
-
-
-def misplaced(failure: BaseException) -> str | None:
-    """What lies in a wrong partition, if that is what a job failed of."""
-    match = re.search(rf"{MISPLACED}<([^<>]*)>", str(failure))
-    return match.group(1) if match else None
 
 
 def home_of(partitions: int):  # type: ignore[no-untyped-def]

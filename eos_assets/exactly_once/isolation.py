@@ -1,18 +1,18 @@
 """Finds the one record that makes a transform raise, by halving the range, and makes a dead letter of it."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import EosError
-from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.errors import MEANINGS, EosError, Reaction
+from eos_assets.exactly_once.job import OffsetRange, places
 from eos_assets.exactly_once.narrow import outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.plan import PartitionPlan
-from eos_assets.exactly_once.report import DONE
 from eos_assets.exactly_once.shape import travelling
 from eos_assets.exactly_once.source import records
-from eos_assets.exactly_once.spark_errors import brief, may_heal
+from eos_assets.exactly_once.spark_errors import SparkFailure, brief, classify
 from eos_assets.exactly_once.tasks import writing_task
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: A broker that is away for a moment is no fault of a record: such a part is tried again.
 TRIES = 3
-#: Code that the tasks lack.
-NOT_THERE = ("ModuleNotFoundError: ", "ImportError: ")
+#: How long a run that stops looks for the record that made the transform raise.
+SEARCH_SECONDS = 20.0
 
 
 @dataclass
@@ -34,17 +34,13 @@ class Isolation:
     #: How many so far.
     isolated: int = 0
 
-    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reason: str) -> int:
+    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reported: SparkFailure) -> int:
         """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
         else fails meanwhile is a failed attempt like any other."""
-        if reason.startswith(NOT_THERE):
-            raise EosError(
-                f"The transform of {self.run.pipeline.name} cannot run where its tasks do: {reason}",
-                "Install it there, or send it along with EOS_PY_FILES. No record is to blame, so none was set aside.",
-            )
         if self.run.pipeline.on_error == "stop":
+            where = self.where(plans, ranges)
             raise EosError(
-                f"The transform of {self.run.pipeline.name} raises: {reason}",
+                f"The transform of {self.run.pipeline.name} raises on {where}: {reported.described}",
                 "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
                 "aside. What was committed before stays; nothing of the failed slices is visible.",
             )
@@ -55,14 +51,26 @@ class Isolation:
         except EosError:
             raise
         except Exception as failure:
-            self.run.note(failure)
+            self.run.note(brief(failure))
         return self.isolated - before
+
+    def where(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> str:
+        """The partition and the offsets of the first record that makes the transform raise, as closely as halving its
+        range tells within a few seconds; all ranges of the job where that finds nothing."""
+        topic, deadline = self.run.pipeline.source.name, time.monotonic() + SEARCH_SECONDS
+        try:
+            for planned in ranges if self.run.pipeline.deterministic else []:
+                if poison := self.first_poison(plans, planned, deadline):
+                    return poison[0].of(topic)
+        except Exception:
+            pass  # nothing is known but the ranges
+        return places(topic, ranges)
 
     def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
         poison = self.first_poison(plans, planned)
         if poison is None:
             return
-        offset, reason = poison
+        offset, reason = poison[0].start, poison[1]
         pipeline = self.run.pipeline
         if self.isolated >= pipeline.max_isolated:
             raise EosError(
@@ -71,20 +79,23 @@ class Isolation:
                 "Mend the transform, or let it return an `error` for such records.",
             )
         outcomes = self.set_aside(plans, planned, offset, reason)
-        self.run.report.outcomes += outcomes
-        self.isolated += all(o.outcome in DONE for o in outcomes)
+        self.run.take_in(outcomes)
+        self.isolated += all(o.reaction is Reaction.DONE for o in outcomes)
 
-    def first_poison(self, plans: list[PartitionPlan], planned: OffsetRange) -> tuple[int, str] | None:
+    def first_poison(
+        self, plans: list[PartitionPlan], planned: OffsetRange, deadline: float | None = None
+    ) -> tuple[OffsetRange, str] | None:
         if self.run.pipeline.stateful:
-            return first_poison(lambda part: self.run.folded(plans, part).rows(), planned, from_start=True)
-        return first_poison(self.run.transformed, planned)
+            folded = lambda part: self.run.folded(plans, part).rows()  # noqa: E731
+            return first_poison(folded, planned, from_start=True, deadline=deadline)
+        return first_poison(self.run.transformed, planned, deadline=deadline)
 
     def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
         """Everything before the record as usual, then the record itself as a dead letter, in order."""
         run, outcomes = self.run, []
         if offset > planned.start:
             outcomes += run.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
-            if any(o.outcome not in DONE for o in outcomes):
+            if any(o.reaction is not Reaction.DONE for o in outcomes):
                 return outcomes
             plans = run.plan()
         alone = OffsetRange(planned.partition, offset, offset + 1)
@@ -94,22 +105,33 @@ class Isolation:
 
 
 def first_poison(
-    transformed: Callable[[list[OffsetRange]], "DataFrame"], planned: OffsetRange, *, from_start: bool = False
-) -> tuple[int, str] | None:
-    """The first offset whose record makes the transform raise, with the reason; None if the range is healthy. With
-    `from_start` every part begins where the range does: state was loaded for that place only."""
+    transformed: Callable[[list[OffsetRange]], "DataFrame"],
+    planned: OffsetRange,
+    *,
+    from_start: bool = False,
+    deadline: float | None = None,
+) -> tuple[OffsetRange, str] | None:
+    """The offset of the first record that makes the transform raise, as a range, with the reason; None if the range is
+    healthy. At the deadline the range may still hold more than one offset.
+
+    Args:
+        transformed: runs the transform on some ranges.
+        planned: where to look.
+        from_start: every part begins where the range does: state was loaded for that place only.
+        deadline: until when to look.
+    """
     low, high = planned.start, planned.end
     reason = raises(transformed, planned)
     if reason is None:
         return None
-    while high - low > 1:
+    while high - low > 1 and (deadline is None or time.monotonic() < deadline):
         middle = (low + high) // 2
         left = raises(transformed, OffsetRange(planned.partition, planned.start if from_start else low, middle))
         if left is None:
             low = middle
         else:
             high, reason = middle, left
-    return low, reason
+    return OffsetRange(planned.partition, low, high), reason
 
 
 def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
@@ -118,8 +140,9 @@ def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: Offset
         try:
             transformed([part]).write.format("noop").mode("overwrite").save()
         except Exception as failure:
-            if not may_heal(failure):
-                return brief(failure)
+            reported = classify(failure)
+            if MEANINGS[reported.code].reaction is not Reaction.RETRY:
+                return reported.message
             trouble = failure
         else:
             return None

@@ -1,8 +1,10 @@
 """What a run asks of its tasks: plain data that travels to the workers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eos_assets.errors import MEANINGS, Code, Reaction
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.names import Names
@@ -11,6 +13,8 @@ from eos_assets.exactly_once.names import Names
 BATCH_BYTES = 1_000_000
 #: More of a dead letter's reason would not fit beside a large record.
 REASON_CHARACTERS = 4_000
+#: So many ranges are named in a message.
+SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,17 @@ class OffsetRange:
     def size(self) -> int:
         """How many offsets, which is never a count of records: markers and aborted records leave holes."""
         return max(0, self.end - self.start)
+
+    def of(self, topic: str) -> str:
+        """The range in words."""
+        last = f" to {self.end - 1}" if self.size > 1 else ""
+        return f"{topic}/{self.partition} offset{'s' * (self.size > 1)} {self.start}{last}"
+
+
+def places(topic: str, ranges: Sequence[OffsetRange]) -> str:
+    """Some ranges in words; the first few of many."""
+    more = f" and {len(ranges) - SHOWN} more partitions" if len(ranges) > SHOWN else ""
+    return ", ".join(planned.of(topic) for planned in ranges[:SHOWN]) + more
 
 
 @dataclass(frozen=True)
@@ -59,9 +74,16 @@ class Job:
     #: The columns of a stateful pipeline's state, and their types.
     state_columns: dict[str, str] | None = None
 
+    #: How often Spark tries a task.
+    task_attempts: int = 1
+
     @property
     def stateful(self) -> bool:
         return bool(self.changelogs)
+
+    def spark_retries(self, code: Code, attempt: int) -> bool:
+        """Whether a task that fails in this attempt, counted from 0, may be healed by another attempt of Spark's."""
+        return MEANINGS[code].reaction is Reaction.RETRY and attempt + 1 < self.task_attempts
 
     @property
     def mode(self) -> Mode:

@@ -1,24 +1,17 @@
 """Whether a plan keeps each source partition whole and in order; if not, its rows are brought back."""
 
-import contextlib
-import io
-import re
-import threading
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import EosError
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.spark_plan import SCAN, explained, source_plan
 from eos_assets.exactly_once.tasks import Task
+from eos_assets.exactly_once.wrong_transform import refuse_wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SCAN = "Scan KafkaRelation"
-#: Standard output belongs to the whole process: two runs at once must not read each other's plans.
-EXPLAINING = threading.Lock()
-
-#: Nodes through which one Spark partition stays one Kafka partition, in order. Anything else, known or not, does not.
+#: Operators through which one Spark partition stays one Kafka partition, in order. No other one, known or not, does so.
 NARROW = {
     "AdaptiveSparkPlan",
     "ArrowEvalPython",
@@ -38,48 +31,13 @@ NARROW = {
 
 BATCH_FUNCTIONS = {"MapInArrow", "MapInPandas", "PythonMapInArrow"}
 
-#: Nodes whose result depends on which records happen to be in the range: no repartitioning makes them exact. A table
-#: that is joined may have them.
-REFUSED = {"CollectLimit", "GlobalLimit", "LocalLimit", "TakeOrderedAndProject", "Sample"}
-
-
-def nodes_above_source(explained: str, source: str) -> list[list[str]]:
-    """For each scan of the source topic, the nodes from the root of the physical plan down to it. The tree of nodes
-    ends with the first empty line; what follows tells of each node what the user wrote, which may look like anything.
-    """
-    paths, stack = [], []  # type: ignore[var-annotated]
-    of_source = re.compile(rf"strategy=Assign\[{re.escape(source)}-\d+[,\]]")  # how `read_ranges` reads it
-    tree = explained.strip().split("\n\n")[0]
-    for line in tree.splitlines():
-        match = re.match(r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+)", line)
-        if match is None:
-            continue
-        depth, name = len(match.group(1)), match.group(2)
-        while stack and stack[-1][0] >= depth:
-            stack.pop()
-        stack.append((depth, name))
-        if name == SCAN and of_source.search(line):
-            paths.append([node for _, node in stack])
-    return paths
-
-
-def physical_plan(df: "DataFrame") -> str:
-    """The explain text: the one view of the plan that classic and Connect sessions share."""
-    text = io.StringIO()
-    with EXPLAINING, contextlib.redirect_stdout(text):
-        df.explain(mode="formatted")
-    return text.getvalue()
-
 
 def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
-    """The nodes from a frame down to the source, if they keep each source partition whole; None if they may not. One
-    that no repartitioning makes exact is refused."""
-    paths = nodes_above_source(physical_plan(frame), pipeline.source.name)
-    for node in sorted(REFUSED & {name for path in paths for name in path}):
-        raise EosError(
-            f"The transform of {pipeline.name} uses {node}: its result depends on where a range is cut.",
-            "A transform is a function of one record: leave out limit() and sample().",
-        )
+    """The operators from a frame down to the source, if they keep each source partition whole; None if they may not.
+    What no repartitioning makes exact is refused."""
+    plan = source_plan(explained(frame), pipeline.source.name)
+    refuse_wrong(plan, pipeline)
+    paths = [[operator.name for operator in path] for path in plan.paths]
     return paths[0] if len(paths) == 1 and set(paths[0]) <= NARROW else None
 
 

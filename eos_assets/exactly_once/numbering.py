@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eos_assets.exactly_once.routes import Hopeless, Integers
+from eos_assets.errors import Code, TaskError
+from eos_assets.exactly_once.routes import Integers
 
 
 class Numbering:
@@ -42,10 +43,14 @@ class Numbering:
         """They come sorted; each output of one record needs a number of its own."""
         if rows["sequence"].null_count:
             at = int(offsets[rows["sequence"].is_null().to_numpy(zero_copy_only=False)][0])
-            raise Hopeless(f"an output of source offset {at} of partition {self.partition} has no sequence")
+            raise TaskError(
+                Code.INVALID_RESULT, f"an output of source offset {at} of partition {self.partition} has no sequence"
+            )
         given: Integers = rows["sequence"].to_numpy()
         if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
-            raise Hopeless(f"a sequence in partition {self.partition} is negative or larger than 32 bits hold")
+            raise TaskError(
+                Code.INVALID_RESULT, f"a sequence in partition {self.partition} is negative or larger than 32 bits hold"
+            )
         if "skip" in rows.schema.names:  # a skip is no output, and needs no number
             written = ~pc.fill_null(rows["skip"], False).to_numpy(zero_copy_only=False)
             self.check_unique(offsets[written], given[written])
@@ -60,8 +65,9 @@ class Numbering:
         repeated = (np.diff(offsets, prepend=origin) == 0) & (np.diff(given, prepend=sequence) <= 0)
         if repeated.any():
             at = int(np.argmax(repeated))
-            raise Hopeless(
+            raise TaskError(
+                Code.INVALID_RESULT,
                 f"two outputs of source offset {offsets[at]} of partition {self.partition} have the sequence "
-                f"{given[at]}: give each one a number of its own"
+                f"{given[at]}: give each one a number of its own",
             )
         self._last_written = (int(offsets[-1]), int(given[-1]))

@@ -5,14 +5,15 @@ from typing import Any
 
 import pyarrow as pa
 
-#: committed: it wrote. already_done: somebody had. fenced: somebody newer owns it. stale: plan again.
-#: refused: a person must look. failed: this attempt could not.
-OUTCOMES = ("committed", "already_done", "fenced", "stale", "refused", "failed")
+from eos_assets.errors import MEANINGS, Code, Reaction
+
+#: Where it is not known which source partition an outcome is about.
+NO_PARTITION = -1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the table at the end of a run."""
+    """One row of the table at the end of a run: the code, the word that the report has for it, and the figures."""
 
     partition: int
     outcome: str
@@ -27,6 +28,12 @@ class Outcome:
     commit_ms: float = 0.0
     task_attempt: int = 0
     reason: str = ""
+    code: str = ""
+
+    @property
+    def reaction(self) -> Reaction:
+        """What the driver does about it."""
+        return MEANINGS[Code(self.code)].reaction
 
     def row(self) -> dict[str, Any]:
         return asdict(self)
@@ -36,6 +43,11 @@ TYPES = {int: "long", str: "string", float: "double"}
 SPARK_SCHEMA = ", ".join(f"{field.name} {TYPES[field.type]}" for field in fields(Outcome))  # type: ignore[index]
 ARROW_TYPES = {int: pa.int64(), str: pa.string(), float: pa.float64()}
 ARROW_SCHEMA = pa.schema([(field.name, ARROW_TYPES[field.type]) for field in fields(Outcome)])  # type: ignore[index]
+
+
+def failed(partition: int, code: Code, reason: str, task_attempt: int) -> Outcome:
+    """The outcome of a task that could not even begin with a partition."""
+    return Outcome(partition, MEANINGS[code].outcome, 0, 0, task_attempt=task_attempt, reason=reason, code=code)
 
 
 def record_batch(outcome: Outcome) -> pa.RecordBatch:

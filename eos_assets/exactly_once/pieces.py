@@ -6,29 +6,19 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.exactly_once.spark_errors import brief
-
-
-class WithoutOrigin(Exception):
-    """A row of the result says of no source record that it came from it. No retry heals that, and no record is to blame
-    for it."""
+from eos_assets.errors import Code, TaskError
 
 
 def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Pieces of one source partition each, in order."""
     for batch in batches:
         if any(batch[name].null_count for name in ("o_partition", "o_offset", "o_ordinal")):
-            raise WithoutOrigin("a row of the result has no origin")
+            raise TaskError(Code.ROW_WITHOUT_ORIGIN, "a row of the result has no origin")
         partitions = batch["o_partition"].to_numpy()
         cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
         for low, high in itertools.pairwise(cuts):
             if high > low:
                 yield int(partitions[low]), batch.slice(low, high - low)
-
-
-def without_origin(failure: Exception) -> bool:
-    """Whether this is what a job failed of."""
-    return brief(failure).startswith(f"{WithoutOrigin.__module__}.{WithoutOrigin.__qualname__}: ")
 
 
 def cut(pieces: Iterable[pa.RecordBatch], origins: int) -> Iterator[pa.RecordBatch]:

@@ -8,15 +8,17 @@ import pyarrow as pa
 
 from eos_assets.errors import EosError
 from eos_assets.exactly_once.changelog import empty
+from eos_assets.exactly_once.determinism import check_determinism
 from eos_assets.exactly_once.folding import Folding
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.modes import Mode
+from eos_assets.exactly_once.narrow import narrow_path
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
 from eos_assets.exactly_once.preflight import check_state
 from eos_assets.exactly_once.shape import originless, transformed
 from eos_assets.exactly_once.source import records
-from eos_assets.exactly_once.spark_errors import brief
+from eos_assets.exactly_once.spark_errors import classify
 from eos_assets.exactly_once.state import State
 from eos_assets.kafka import tail
 from eos_assets.kafka.connection import Connection
@@ -64,7 +66,10 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
     if not ranges:
         return []
     source = records(spark, connection, pipeline.source.name, ranges)
-    return side_by_side(pipeline, source, transformed(pipeline, source), count)
+    result = transformed(pipeline, source, ranges)
+    narrow_path(result, pipeline)  # refuses what a run refuses
+    check_determinism(pipeline, source, [result])
+    return side_by_side(pipeline, source, result, count)
 
 
 def last_offsets(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
@@ -99,8 +104,8 @@ def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", c
         rows = [legible(row, texts) for row in raw.mapInArrow(heads, raw.schema).collect()]
     except Exception as failure:
         raise EosError(
-            f"The transform of {pipeline.name} raises: {brief(failure)}",
-            "Mend it, or let it return an `error` for such records; nothing was written.",
+            f"The transform of {pipeline.name} raises: {classify(failure).described}",
+            "Correct it, or let it return an `error` for such records. Nothing was written.",
         ) from failure
     for row in rows:
         if row.origin is None:
@@ -154,7 +159,7 @@ def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Conne
         ranges = [OffsetRange(p.partition, p.log_start, p.stable_end) for p in plans]
         loaded = [empty(spark, store) for store in state.stores]
     source = records(spark, connection, topic, ranges)
-    rows = Folding(pipeline, partitions, {r.partition: r.end for r in ranges}).fold(source, loaded).outputs
+    rows = Folding(pipeline, partitions, ranges).fold(source, loaded).outputs
     names = [name for name in ("key", "value", "topic", "partition", "error", "skip") if name in rows.columns]
     origin = f.struct(f.col("o_partition").alias("partition"), f.col("o_offset").alias("offset")).alias("origin")
     if not lagging:

@@ -68,8 +68,7 @@ def read_at(topic: str, partition: int, offset: int, value: bytes | None) -> Pro
     try:
         return load(value or b"")
     except Exception as failure:
-        # Only this error: Spark tells the first one of a chain.
-        raise foreign(topic, partition, offset, "provenance map", failure) from None
+        raise foreign(topic, partition, offset, "provenance map", failure) from failure
 
 
 def load(value: bytes) -> ProvenanceMap:

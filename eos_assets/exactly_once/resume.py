@@ -26,14 +26,14 @@ class StalePlan:
 
 
 @dataclass(frozen=True)
-class Refused:
+class OffsetsMoved:
     """Ledger and group offset differ: somebody moved the offsets, and nobody guesses which one is right."""
 
     position: int
     reason: str
 
 
-Decision = GoOn | AlreadyDone | StalePlan | Refused
+Decision = GoOn | AlreadyDone | StalePlan | OffsetsMoved
 
 
 def decide(
@@ -51,13 +51,13 @@ def decide(
     """
     position = genesis if ledger is None else ledger
     if group is not None and ledger is None and group != genesis:
-        return Refused(
+        return OffsetsMoved(
             position,
             f"the ledger is empty, and the group offset says {group}: the ledger was lost, or the group is not ours. "
             "Restore the ledger, or delete the group with Kafka's tools to begin anew; nothing was written.",
         )
     if group is not None and group != position:
-        return Refused(
+        return OffsetsMoved(
             position,
             f"the ledger says {position}, the group offset says {group}: somebody moved the offsets of the group. "
             f"Set the group offset back to {position} with Kafka's tools while nothing runs; nothing was written.",

@@ -5,14 +5,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eos_assets.errors import Code, TaskError
 from eos_assets.exactly_once.job import Job
 from eos_assets.kafka.routing import partitions_of
 
 Integers = npt.NDArray[np.int64]
-
-
-class Hopeless(Exception):
-    """What no retry can heal: the transform's result breaks its contract. Nothing of the transaction is visible."""
 
 
 class Routes:
@@ -51,7 +48,9 @@ class Routes:
         topic = self.job.names.sink(name)
         if topic not in self.job.sink_partitions:
             declared = ", ".join(self.job.sink_partitions)
-            raise Hopeless(f"the transform sent a record to topic {name}, which is not declared ({declared})")
+            raise TaskError(
+                Code.INVALID_RESULT, f"the transform sent a record to topic {name}, which is not declared ({declared})"
+            )
         return topic
 
     def partitions(self, rows: pa.RecordBatch, count: int, topic: str) -> npt.NDArray[np.int16]:
@@ -59,7 +58,9 @@ class Routes:
         routed = partitions(rows["key"], given, self.source_partition, count)
         if given is not None and ((routed < 0) | (routed >= count)).any():
             bad = int(routed[(routed < 0) | (routed >= count)][0])
-            raise Hopeless(f"the transform sent a record to partition {bad} of {topic}, which has {count}")
+            raise TaskError(
+                Code.INVALID_RESULT, f"the transform sent a record to partition {bad} of {topic}, which has {count}"
+            )
         return routed.astype(np.int16 if count < 1 << 15 else np.int64)  # sorting short integers is quicker
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import EosError
+from eos_assets.errors import MEANINGS, Code, EosError, Reaction
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches, known_to_be_large
 from eos_assets.exactly_once.business_key import check_business_key
+from eos_assets.exactly_once.determinism import check_determinism
 from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.folding import Folded, Folding, misplaced
+from eos_assets.exactly_once.folding import Folded, Folding
 from eos_assets.exactly_once.foreign import Foreign
 from eos_assets.exactly_once.isolation import Isolation
 from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
@@ -19,7 +20,6 @@ from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole, outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
-from eos_assets.exactly_once.pieces import without_origin
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, lost, make_plan
 from eos_assets.exactly_once.preflight import (
@@ -31,15 +31,17 @@ from eos_assets.exactly_once.preflight import (
     check_topics,
     largest_batch,
 )
-from eos_assets.exactly_once.report import DONE, RunReport
-from eos_assets.exactly_once.shape import TOO_LARGE, originless, transformed, travelling
+from eos_assets.exactly_once.report import RunReport
+from eos_assets.exactly_once.shape import originless, transformed, travelling
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source import records
-from eos_assets.exactly_once.spark_errors import brief, may_heal, quotes_records
+from eos_assets.exactly_once.spark_errors import classify
+from eos_assets.exactly_once.spark_preflight import check_spark, task_attempts
 from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.tasks import closing_task, writing_task
+from eos_assets.exactly_once.user_code import planning
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.denied import denied_in_spark
+from eos_assets.kafka.denied import CREDENTIALS, REMEDY
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.tail import streams
 
@@ -63,6 +65,8 @@ class RunOptions:
     failures: Failures = field(default_factory=Failures)
     #: Where snapshots of a state are, if they shall shorten its loading.
     lake: str | None = None
+    #: A version of Spark to run on although it was not tested.
+    accepted_spark: str | None = None
     say: Callable[[str], None] = lambda _: None
 
 
@@ -115,52 +119,76 @@ class Run:
             except EosError:
                 raise
             except Exception as failure:
-                self.refuse_denied(failure)
-                self.refuse_misplaced(failure)
-                if without_origin(failure):
-                    raise originless(self.pipeline) from failure
-                self.note(failure)
-                heals = may_heal(failure) or self.state.left_snapshot(failure)
-                if not heals and self.isolation.isolate(plans, ranges, brief(failure)):
+                if self.react(failure, plans, ranges):
                     fruitless = 0  # max_isolated ends it
-                if any(o.outcome in ("refused", "failed") for o in self.report.outcomes):
+                if any(o.reaction is Reaction.STOP for o in self.report.outcomes):
                     break
                 plans = self.plan()
                 continue
-            self.report.outcomes += outcomes
-            if any(o.outcome in ("refused", "failed") for o in outcomes):
+            self.take_in(outcomes)
+            if any(o.reaction is Reaction.STOP for o in outcomes):
                 break
-            if self.pipeline.stateful and all(o.outcome in DONE for o in outcomes):
+            if self.pipeline.stateful and all(o.reaction is Reaction.DONE for o in outcomes):
                 fruitless = 0  # one job is one slice: the next one goes on
-            if any(o.outcome == "fenced" for o in outcomes):
-                self.await_other({o.partition for o in outcomes if o.outcome == "fenced"}, goal)
-            finished = {o.partition for o in outcomes if o.outcome in DONE and o.next >= goal[o.partition]}
+            if fenced := {o.partition for o in outcomes if o.reaction is Reaction.WAIT}:
+                self.await_other(fenced, goal)
+            finished = {o.partition for o in outcomes if o.reaction is Reaction.DONE and o.next >= goal[o.partition]}
             plans = [] if finished >= {p.partition for p in plans} else self.plan()
         self.report.entries = self.entries(ledger_topic, before)
         self.report.seconds = time.monotonic() - begun
         return self.report
 
-    def note(self, failure: Exception) -> None:
-        self.report.failures.append(brief(failure))
-        self.options.say(f"attempt {self.report.attempts}: {self.report.failures[-1]}")
+    def react(self, failure: Exception, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> int:
+        """What to do about a job that Spark gave up, by its code: go on, or refuse. Returns how many records were set
+        aside as dead letters because the transform raises on them."""
+        reported = classify(failure)
+        if MEANINGS[reported.code].reaction is Reaction.STOP:
+            raise self.refusal(reported.code, reported.message, reported.described) from failure
+        self.note(reported.described)
+        if MEANINGS[reported.code].reaction is Reaction.RETRY:
+            self.state.left_snapshot(failure)
+            return 0
+        return self.isolation.isolate(plans, ranges, reported)
+
+    def take_in(self, outcomes: list[Outcome]) -> None:
+        """What the tasks returned. One that shall be retried is a failed attempt, like a job that Spark gave up."""
+        for outcome in outcomes:
+            if outcome.code == Code.ROW_WITHOUT_ORIGIN:
+                raise originless(self.pipeline)
+            if outcome.reaction is Reaction.RETRY and outcome.code != Code.STALE_PLAN:
+                self.note(outcome.reason)
+            else:
+                self.report.outcomes.append(outcome)
+
+    def note(self, failure: str) -> None:
+        self.report.failures.append(failure)
+        self.options.say(f"attempt {self.report.attempts}: {failure}")
 
     def job_end(self, plan: PartitionPlan, goal: int) -> int:
         """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
         return min(goal, plan.position + self.pipeline.slice_records) if self.pipeline.stateful else goal
 
-    def refuse_denied(self, failure: Exception) -> None:
-        turned_away = denied_in_spark(str(failure), self.connection.security.principal)
-        if turned_away and not quotes_records(str(failure)):
-            raise turned_away from failure
-
-    def refuse_misplaced(self, failure: Exception) -> None:
-        if told := misplaced(failure):
-            raise EosError(
-                f"{self.pipeline.name}: {told}. State lives with the partition of its key, so the source must be keyed "
-                "by the state's key, as Kafka's Java client does it.",
+    def refusal(self, code: Code, message: str, described: str) -> EosError:
+        """The error for what no retry heals, if it ended the whole job."""
+        principal, name = self.connection.security.principal, self.pipeline.name
+        if code is Code.PERMISSION_DENIED:
+            problem = f"{principal} lacks a permission that Spark's reader needs: {message}."
+            return EosError(problem, REMEDY.format(principal=principal))
+        if code is Code.AUTHENTICATION_FAILED:
+            return EosError(f"The brokers rejected Spark's Kafka client: {message}.", CREDENTIALS)
+        if code is Code.MODULE_MISSING:
+            return EosError(
+                f"The transform of {name} cannot run where its tasks do: {described}",
+                "Install it there, or send it along with EOS_PY_FILES. No record is to blame, so none was set aside.",
+            )
+        if code is Code.MISPLACED_KEY:
+            return EosError(
+                f"{name}: {message}. State lives with the partition of its key, so the source must be keyed by the "
+                "state's key, as Kafka's Java client does it.",
                 "Mend what writes the source, or put a pipeline in between that keys it anew, or declare "
                 "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
-            ) from failure
+            )
+        return EosError(f"{name}: {MEANINGS[code].meaning}: {described}", f"{MEANINGS[code].remedy}.".capitalize())
 
     def entries(self, ledger_topic: str, before: dict[int, int]) -> list[LedgerEntry]:
         """All entries of this run. The end of a transaction reaches the ledger's partitions some time after its commit
@@ -184,11 +212,7 @@ class Run:
 
     def preflight(self) -> list[PartitionPlan]:
         """Refuses what could not be kept exactly once, before anything runs; else the first plan."""
-        if str(self.spark.conf.get("spark.speculation", "false")).lower() == "true":
-            raise EosError(
-                "Speculation is switched on in this Spark: two copies of a task would fence each other.",
-                "Set spark.speculation to false.",
-            )
+        check_spark(self.spark, self.options.accepted_spark)
         check_business_key(self.pipeline, self.spark)
         check_state(self.pipeline, self.connection, self.options.mode)
         partitions = check_topics(self.pipeline, self.connection, self.options.mode)
@@ -244,6 +268,7 @@ class Run:
             marks=self.state.marks({p.partition: p.tail for p in plans}),
             source_partitions=self.source_partitions if self.pipeline.stateful else None,
             state_columns=self.state.columns if self.pipeline.stateful else None,
+            task_attempts=task_attempts(self.spark),
         )
 
     def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:
@@ -260,13 +285,14 @@ class Run:
         try:
             outcomes = self.write(rows, job, swift=swift)
         except Exception as failure:
-            if not swift or TOO_LARGE not in str(failure):
+            if classify(failure).code is not Code.BATCH_TOO_LARGE:
                 raise
             self.swift = False  # nothing is wrong: large records travel another way
             outcomes = self.write(rows, job, swift=False)
         return self.closed(job, outcomes)
 
     def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
+        """Commits the partitions of which no row came, if all others are done: a task that failed may have had more."""
         found = [o.partition for o in outcomes]
         if twice := {p for p in found if found.count(p) > 1}:
             raise EosError(
@@ -274,7 +300,7 @@ class Run:
                 f"See what is missing with `eos verify {self.pipeline.name} --full`, and run no such transform again.",
             )
         silent = sorted(set(job.ranges) - set(found))
-        if silent:
+        if silent and all(o.reaction is Reaction.DONE for o in outcomes):
             frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
             outcomes += self.collect(outcomes_of(frame, closing_task(job)))
         return outcomes
@@ -287,7 +313,9 @@ class Run:
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        return transformed(self.pipeline, source)
+        result = transformed(self.pipeline, source, ranges)
+        check_determinism(self.pipeline, source, [result])
+        return result
 
     def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange], *, keep: bool = False) -> Folded:
         """What one job of a stateful pipeline writes, from the state at the plans' positions."""
@@ -295,16 +323,12 @@ class Run:
         tails = {p.partition: p.tail for p in plans if p.partition in chosen}
         self.state.check(tails)
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        folding = Folding(self.pipeline, self.source_partitions, {r.partition: r.end for r in ranges}, keep=keep)
-        try:
-            return folding.fold(source, self.state.at(tails))
-        except EosError:
-            raise
-        except Exception as failure:
-            raise EosError(
-                f"The function of {self.pipeline.name} cannot be planned: {brief(failure)}",
-                "Mend it; nothing was read or written.",
-            ) from failure
+        with planning(self.pipeline, ranges):
+            folded = Folding(self.pipeline, self.source_partitions, ranges, keep=keep).fold(
+                source, self.state.at(tails)
+            )
+        check_determinism(self.pipeline, source, [folded.outputs, *folded.changes])
+        return folded
 
     @staticmethod
     def collect(outcomes: "DataFrame") -> list[Outcome]:

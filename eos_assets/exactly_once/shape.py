@@ -1,11 +1,14 @@
 """The transform's result: checked before anything runs, and cut down to the columns that must travel to the worker."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import EosError
-from eos_assets.exactly_once.job import REASON_CHARACTERS
+from eos_assets.errors import Code, EosError
+from eos_assets.exactly_once.job import REASON_CHARACTERS, OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.spark_errors import brief
+from eos_assets.exactly_once.spark_plan import explained, source_plan
+from eos_assets.exactly_once.user_code import check_frame, planning
+from eos_assets.exactly_once.wrong_transform import refuse_wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,18 +31,17 @@ KEY, VALUE = "CAST(`key` AS binary)", "CAST(`value` AS binary)"
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
 
 
-def transformed(pipeline: Pipeline, records: "DataFrame") -> "DataFrame":
-    """What the pipeline's transform makes of records, checked; a clear error if Spark cannot plan it."""
-    try:
+def transformed(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
+    """What the pipeline's transform makes of the records of some ranges, checked; a clear error if Spark cannot plan
+    it."""
+    with planning(pipeline, ranges):
         result = pipeline.transform(records)
-        check_shape(result, pipeline.name)
-    except EosError:
-        raise
-    except Exception as failure:
-        raise EosError(
-            f"The transform of {pipeline.name} cannot be planned: {brief(failure)}",
-            "Mend the transform; nothing was read or written.",
-        ) from failure
+        check_frame(result, pipeline, ranges)
+        try:
+            check_shape(result, pipeline.name)
+        except EosError:  # a result that combines records has lost its origins, and to keep them is no way out
+            refuse_wrong(source_plan(explained(result), pipeline.source.name), pipeline)
+            raise
     return result
 
 
@@ -83,10 +85,9 @@ def originless(pipeline: Pipeline) -> EosError:
     )
 
 
-#: In swift batches no key and no value may be larger, or the job fails with the word below and is run with care. So
-#: the values of 10,000 rows take 80 MB at most.
+#: In swift batches no key and no value may be larger, or the job fails with a code and is run with care. So the values
+#: of 10,000 rows take 80 MB at most.
 SWIFT_BYTES = 8 << 10
-TOO_LARGE = "EOS_TOO_LARGE_FOR_SWIFT_BATCHES"
 
 
 def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
@@ -132,7 +133,8 @@ def numbered(present: set[str]) -> str:
 
 
 def guarded(column: str) -> str:
-    return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN raise_error('{TOO_LARGE}') ELSE {column} END"
+    too_large = f"raise_error('eos:{Code.BATCH_TOO_LARGE}:')"
+    return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN {too_large} ELSE {column} END"
 
 
 def digest(*, with_headers: bool) -> "Column":

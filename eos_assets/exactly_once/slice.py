@@ -8,13 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
+from eos_assets.errors import Code, TaskError
 from eos_assets.exactly_once.delivery import Delivery, Header
 from eos_assets.exactly_once.job import REASON_CHARACTERS, Job
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry, SinkPart
 from eos_assets.exactly_once.numbering import Numbering
 from eos_assets.exactly_once.provenance import ROWS as MAP_ROWS
 from eos_assets.exactly_once.provenance import SKIPPED, ProvenanceMap
-from eos_assets.exactly_once.routes import Hopeless, Integers, Routes
+from eos_assets.exactly_once.routes import Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.target import Target
 from eos_assets.exactly_once.verdicts import Fatal
@@ -85,7 +86,10 @@ class Slice:
         told = digests.is_valid().to_numpy(zero_copy_only=False)
         for offset, digest in zip(offsets[told].tolist(), digests.drop_null().to_pylist(), strict=True):
             if self.files.setdefault(str(offset), digest) != digest:
-                raise Hopeless(f"the transform gave source offset {offset} of partition {self.partition} two digests")
+                raise TaskError(
+                    Code.INVALID_RESULT,
+                    f"the transform gave source offset {offset} of partition {self.partition} two digests",
+                )
 
     def write_outputs(self, rows: pa.RecordBatch, offsets: Integers, sequences: Integers) -> None:
         digests = rows["digest"].to_numpy().view(np.uint64)

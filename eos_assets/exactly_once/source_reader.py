@@ -6,11 +6,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from eos_assets.errors import Code, TaskError
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.names import Names
-from eos_assets.exactly_once.routes import Hopeless
-from eos_assets.exactly_once.verdicts import TimedOut
 from eos_assets.kafka.connection import ask, transient
 from eos_assets.kafka.tail import last_record, records, watermarks
 
@@ -108,5 +107,9 @@ class SourceReader:
             if at == offset:
                 return message
             if at > offset:
-                raise Hopeless(f"offset {offset} of {self.names.source}/{partition} is no longer there")
-        raise TimedOut(f"offset {offset} of {self.names.source}/{partition} could not be read again")
+                raise TaskError(
+                    Code.SOURCE_TRUNCATED, f"offset {offset} of {self.names.source}/{partition} is no longer there"
+                )
+        raise TaskError(
+            Code.TOPIC_UNREADABLE, f"offset {offset} of {self.names.source}/{partition} could not be read again"
+        )

@@ -11,6 +11,7 @@ from eos_assets.exactly_once.marks import Marks, marks_of
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.snapshot import Snapshot
 from eos_assets.exactly_once.source_reader import SourceReader
+from eos_assets.exactly_once.spark_errors import unreadable_path
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.tail import stream
@@ -73,7 +74,7 @@ class State:
 
     def left_snapshot(self, failure: Exception) -> bool:
         """Whether a job failed of the snapshot; then it is left aside from now on."""
-        if self.snapshot is None or self.snapshot.path not in str(failure):
+        if self.snapshot is None or self.snapshot.path not in unreadable_path(failure):
             return False
         self.snapshot.leave_aside(failure)
         self.snapshot = None

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from eos_assets.errors import TaskError
 from eos_assets.exactly_once.job import Job
-from eos_assets.exactly_once.outcome import record_batch
+from eos_assets.exactly_once.outcome import NO_PARTITION, failed, record_batch
 from eos_assets.exactly_once.pieces import by_partition
-from eos_assets.exactly_once.whole_input import connection_to_spark, to_the_end
+from eos_assets.exactly_once.whole_input import task_input, to_the_end
 from eos_assets.exactly_once.writer import PartitionWriter
 from eos_assets.worker_path import leave_archives
 
@@ -20,8 +21,18 @@ def writing_task(job: Job) -> Task:
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         attempt = begun()
-        whole = to_the_end(batches, connection_to_spark())
-        for partition, pieces in itertools.groupby(by_partition(whole), key=lambda piece: piece[0]):
+        whole = to_the_end(batches, task_input())
+        pieces_of = itertools.groupby(by_partition(whole), key=lambda piece: piece[0])
+        while True:
+            try:
+                partition, pieces = next(pieces_of)
+            except StopIteration:
+                return
+            except TaskError as error:  # before it is known to which partition the rows belong
+                if job.spark_retries(error.code, attempt):
+                    raise
+                yield record_batch(failed(NO_PARTITION, error.code, str(error), attempt))
+                return
             writer = PartitionWriter(job, job.ranges[partition], attempt)
             yield record_batch(writer.run(piece for _, piece in pieces))
 

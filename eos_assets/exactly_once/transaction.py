@@ -14,6 +14,7 @@
 import time
 from collections.abc import Callable
 
+from eos_assets.errors import Code
 from eos_assets.exactly_once.job import Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.marks import marks_of
@@ -27,6 +28,8 @@ from eos_assets.kafka.producer import Producer
 INIT_SECONDS = 60.0
 #: Somebody else's open transaction in a shared sink may hold a partition back for longer.
 SETTLE_SECONDS = 0.1
+#: After these the producer may do nothing but close.
+NOT_ABORTED = (Code.FENCED, Code.TRANSACTION_TIMED_OUT, Code.COMMIT_UNKNOWN)
 
 
 class Transaction:
@@ -122,7 +125,7 @@ class Transaction:
     def abandon(self, failure: BaseException) -> None:
         """After a failure: an abortable transaction is aborted, a fenced or broken producer is only closed. What is
         left open is aborted by the next `init_transactions`, or by the broker after the transaction timeout."""
-        if not self.began_at or isinstance(failure, Fenced | Fatal):
+        if not self.began_at or getattr(failure, "code", None) in NOT_ABORTED:
             return
         with watchdog(self.patience + 10, "abort_transaction"):
             attempt(lambda: step(lambda: self.producer.abort_transaction(10), "abort_transaction", 10))

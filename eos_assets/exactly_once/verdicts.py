@@ -10,27 +10,33 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.denied import Denied, denial
 
 Answer = TypeVar("Answer")
 
 
-class Fenced(Exception):
+class Fenced(TaskError):
     """Somebody newer owns the transactional id. Nothing of this attempt is visible, and nothing is lost: the newer
     attempt goes on from the last commit. The producer is closed, never aborted."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(Code.FENCED, text)
 
-class Abortable(Exception):
+
+class Abortable(TaskError):
     """The transaction must be aborted. Nothing of it is visible; the next attempt resumes at the last commit."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(Code.TRANSACTION_ABORTED, text)
 
-class Fatal(Exception):
+
+class Fatal(TaskError):
     """The producer is beyond use, or the outcome of a commit is unknown. Nobody guesses: the producer is discarded,
     and the next attempt's `init_transactions` and ledger tell what happened."""
 
-
-class TimedOut(Exception):
-    """Something took longer than it may. Nothing of the transaction is visible, and it is tried again."""
+    def __init__(self, text: str) -> None:
+        super().__init__(Code.COMMIT_UNKNOWN, text)
 
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
+from eos_assets.errors import MEANINGS, Code, EosError, TaskError
 from eos_assets.exactly_once.arrivals import Arrivals
 from eos_assets.exactly_once.held import Held
 from eos_assets.exactly_once.job import Job, OffsetRange
@@ -15,13 +16,12 @@ from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.outcome import Outcome
 from eos_assets.exactly_once.pieces import cut
-from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, Refused
-from eos_assets.exactly_once.routes import Hopeless
+from eos_assets.exactly_once.resume import AlreadyDone, Decision, GoOn, OffsetsMoved, StalePlan
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.spare import Spare
 from eos_assets.exactly_once.transaction import Transaction
-from eos_assets.exactly_once.verdicts import Fenced, TimedOut, verdict
+from eos_assets.exactly_once.verdicts import Fenced, verdict
 from eos_assets.exactly_once.weaker import Untransacted
 from eos_assets.kafka.denied import REMEDY, Denied
 
@@ -29,6 +29,8 @@ from eos_assets.kafka.denied import REMEDY, Denied
 FILES = 1_000
 #: So many outputs are enough for one transaction, however few records they came from.
 OUTPUTS = 1_000_000
+#: What became of a partition whose attempt ends at step 4.
+DECIDED = {AlreadyDone: Code.ALREADY_DONE, StalePlan: Code.STALE_PLAN, OffsetsMoved: Code.OFFSETS_MOVED}
 
 
 class PartitionWriter:
@@ -55,37 +57,18 @@ class PartitionWriter:
         self.changed: tuple[int, bytes | None] | None = None
 
     def run(self, pieces: Iterable[pa.RecordBatch]) -> Outcome:
-        """Everything that a retry could heal is raised; everything else is an outcome."""
+        """What another attempt of Spark's may heal is raised; everything else is an outcome with its code."""
         try:
             return self.write(pieces)
-        except Fenced as fenced:
-            if self.transaction.timed_out():
-                timeout = self.job.transaction_timeout_ms
-                remedy = ": declare a longer one, or a smaller slice_records" if self.job.stateful else ""
-                raise TimedOut(
-                    f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer "
-                    f"than {timeout} ms (transaction_timeout_ms{remedy}); nothing of it is visible, and it is tried "
-                    "again"
-                ) from fenced
+        except Exception as failure:
+            error = self.coded(failure)
+            self.transaction.abandon(error)
+            if self.job.spark_retries(error.code, self.task_attempt):
+                raise error from failure
             self.drain()
-            return self.outcome("fenced", f"a newer attempt took over ({fenced})")
-        except Hopeless as hopeless:
-            self.transaction.abandon(hopeless)
-            self.drain()
-            return self.outcome("failed", str(hopeless))
-        except Denied as missing:
-            self.transaction.abandon(missing)
-            self.drain()
-            return self.outcome("refused", self.lacking(missing))
-        except KafkaException as failure:
-            meaning = verdict(failure.args[0], f"partition {self.planned.partition}")
-            self.transaction.abandon(meaning)
-            if isinstance(meaning, Denied):
-                self.drain()
-                return self.outcome("refused", self.lacking(meaning))
-            raise meaning from failure
-        except BaseException as failure:
-            self.transaction.abandon(failure)
+            return self.outcome(error.code, str(error))
+        except BaseException as ended:
+            self.transaction.abandon(ended)
             raise
         finally:
             if self.held is not None:
@@ -93,6 +76,30 @@ class PartitionWriter:
             self.transaction.close()
             self.spare.close()
             self.reader.close()
+
+    def coded(self, failure: Exception) -> TaskError:
+        """The error with its code. What Spark's side raised never comes here, so all of them are ours."""
+        if isinstance(failure, KafkaException):
+            failure = verdict(failure.args[0], f"partition {self.planned.partition}")
+        if isinstance(failure, Fenced) and self.transaction.timed_out():
+            return TaskError(Code.TRANSACTION_TIMED_OUT, self.timed_out())
+        if isinstance(failure, Fenced):
+            return Fenced(f"a newer attempt took over ({failure})")
+        if isinstance(failure, Denied):
+            return Denied(self.lacking(failure), failure.kind)
+        if isinstance(failure, TaskError):
+            return failure
+        if isinstance(failure, EosError):
+            return TaskError(getattr(failure, "code", Code.TOPIC_UNREADABLE), str(failure))
+        return TaskError(Code.UNEXPECTED, f"{type(failure).__name__}: {failure}")
+
+    def timed_out(self) -> str:
+        remedy = ": declare a longer one, or a smaller slice_records" if self.job.stateful else ""
+        return (
+            f"partition {self.planned.partition}: the broker aborted a transaction that was open for longer than "
+            f"{self.job.transaction_timeout_ms} ms (transaction_timeout_ms{remedy}); nothing of it is visible, and it "
+            "is tried again"
+        )
 
     def lacking(self, missing: Denied) -> str:
         """What to grant: no retry heals it, and nothing of this attempt is visible."""
@@ -111,17 +118,15 @@ class PartitionWriter:
         self.arrivals = Arrivals(pieces, self.job.transaction_timeout_ms / 20_000)
         decision = self.open()
         if not isinstance(decision, GoOn):
-            kind = "already_done" if isinstance(decision, AlreadyDone) else "stale"
-            kind = "refused" if isinstance(decision, Refused) else kind
             self.position = decision.position
             self.drain()
-            return self.outcome(kind, getattr(decision, "reason", ""))
+            return self.outcome(DECIDED[type(decision)], getattr(decision, "reason", ""))
         self.before = -1 if self.position == self.planned.start else None
         self.take_in(self.arrivals)
         self.write_held()
         self.check_tail()
         self.commit(self.planned.end)
-        return self.outcome("committed")
+        return self.outcome(Code.COMMITTED)
 
     def take_in(self, pieces: Iterable[pa.RecordBatch | None]) -> None:
         for piece in pieces:
@@ -179,7 +184,9 @@ class PartitionWriter:
         twice = np.flatnonzero(again & (stores[1:] == stores[:-1]))
         if len(twice) or (stores[0], keys[0].as_py()) == self.changed:
             key = keys[int(twice[0]) if len(twice) else 0].as_py()
-            raise Hopeless(f"the function returned two states of the key {key!r}: return one row for each key")
+            raise TaskError(
+                Code.INVALID_RESULT, f"the function returned two states of the key {key!r}: return one row for each key"
+            )
         self.changed = (int(stores[-1]), keys[-1].as_py())
 
     def fresh(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -190,11 +197,14 @@ class PartitionWriter:
         steps = np.diff(offsets, prepend=self.last_offset)
         if (steps < 0).any():
             at = offsets[np.argmax(steps < 0)]
-            raise Hopeless(f"rows came out of order at source offset {at}: a transform that does so is not `ordered`")
+            raise TaskError(
+                Code.ROWS_OUT_OF_ORDER,
+                f"rows came out of order at source offset {at}: a transform that does so is not `ordered`",
+            )
         jumps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
         if jumps.any() and self.job.total:
             at = int(np.argmax(jumps != 0))
-            raise Hopeless(missing_rows(self.job, self.planned.partition, int(jumps[at]), int(offsets[at])))
+            raise left_out(self.job, self.planned.partition, int(jumps[at]), int(offsets[at]))
         self.last_offset, self.next_ordinal = int(offsets[-1]), int(ordinals[-1]) + 1
         below = int(np.searchsorted(offsets, self.position))
         if below:  # an earlier attempt committed these
@@ -259,7 +269,7 @@ class PartitionWriter:
         if visible is None:
             return
         if self.job.total:
-            raise Hopeless(missing_rows(self.job, self.planned.partition, None, visible))
+            raise left_out(self.job, self.planned.partition, None, visible)
         self.before = None  # some were dropped, and nobody counted them
 
     def dropped(self) -> int | None:
@@ -275,10 +285,10 @@ class PartitionWriter:
         self.commit_seconds += time.monotonic() - begun
         self.position = next_offset
 
-    def outcome(self, kind: str, reason: str = "") -> Outcome:
+    def outcome(self, code: Code, reason: str = "") -> Outcome:
         return Outcome(
             partition=self.planned.partition,
-            outcome=kind,
+            outcome=MEANINGS[code].outcome,
             start=self.entries[0].start if self.entries else self.position,
             next=self.position,
             records_in=sum(entry.records_in for entry in self.entries),
@@ -290,12 +300,14 @@ class PartitionWriter:
             commit_ms=self.commit_seconds * 1000,
             task_attempt=self.task_attempt,
             reason=reason,
+            code=code,
         )
 
 
-def missing_rows(job: Job, partition: int, count: int | None, offset: int) -> str:
-    return (
+def left_out(job: Job, partition: int, count: int | None, offset: int) -> TaskError:
+    return TaskError(
+        Code.RECORD_LEFT_OUT,
         f"the transform left out {'some' if count is None else count} record(s) of {job.names.source}/{partition} near "
         f"offset {offset}, without an output, an error or skip = true. Return a row with skip = true for what is left "
-        "out on purpose, or declare drops=True; nothing of this slice was committed"
+        "out on purpose, or declare drops=True; nothing of this slice was committed",
     )

@@ -47,7 +47,7 @@ class Account:
 
 
 @dataclass
-class Tally:
+class SquareCount:
     """Counts the copies of each square, record by record."""
 
     counts: npt.NDArray[np.uint32]
@@ -73,7 +73,7 @@ class Tally:
 
 def account(connection: Connection, source: str, sink: str, group: str, expected: int) -> Account:
     """Reads the sink once committed and once uncommitted, and the source once."""
-    tally = Tally(np.zeros(expected, np.uint32))
+    tally = SquareCount(np.zeros(expected, np.uint32))
     last: dict[int, int] = {}
     for message in everything(connection, sink, "read_committed"):
         partition = message.partition() or 0

@@ -1,6 +1,5 @@
 """One delivery mode, kind and probability of failure in; filled, run to the end, counted, and a result out."""
 
-import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,12 @@ from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.report import RunReport
 from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.exactly_once.spark_preflight import task_attempts
 from eos_assets.experiment.account import Account, account
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,6 +106,7 @@ class Bench:
             options = RunOptions(
                 mode=cell.mode,
                 failures=failures,
+                accepted_spark=Settings.load().accept_spark,
                 max_attempts=HOPELESS_JOBS if cell.hopeless else self.max_attempts,
             )
             begun = time.monotonic()
@@ -121,7 +123,7 @@ class Bench:
             account=counted,
             complete=complete,
             jobs=sum(report.attempts for report in reports),
-            retries=sum(retries(report, tries_of_a_task(self.spark)) for report in reports),
+            retries=sum(retries(report, task_attempts(self.spark)) for report in reports),
             seconds=seconds,
             failures_due=any(failures.strikes(p, 0, 1, 0) for p in range(self.partitions)),
         )
@@ -183,12 +185,3 @@ def retries(report: RunReport, tries: int) -> int:
     """The tasks of one partition's run that failed. A failed job has used up its tries; the last one says how many."""
     last = report.outcomes[-1].task_attempt if report.outcomes else 0
     return len(report.failures) * tries + last
-
-
-def tries_of_a_task(spark: "SparkSession") -> int:
-    """How often Spark tries a task before it fails the job."""
-    master = spark.conf.get("spark.master", "") or ""
-    local = re.fullmatch(r"local(?:\[[^,\]]+(?:,\s*(\d+))?\])?", master)
-    if local:
-        return int(local.group(1) or 1)
-    return int(spark.conf.get("spark.task.maxFailures", "4") or 4)

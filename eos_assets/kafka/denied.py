@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
-from eos_assets.errors import EosError
+from eos_assets.errors import Code, EosError, TaskError
 from eos_assets.kafka.security import Security
 
 #: Error → the kind of resource that a permission is missing on.
@@ -15,18 +15,14 @@ AUTHORIZATION = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
 }
-#: The same in the words of the Java client, inside a Spark error.
-JAVA = re.compile(
-    r"(Topic|Group|TransactionalId|Cluster)AuthorizationException|(Sasl|Ssl)AuthenticationException[^\n]*"
-)
 REMEDY = "`eos acls PIPELINE --principal {principal}` prints the commands that grant what is needed."
 
 
-class Denied(Exception):
+class Denied(TaskError):
     """A permission is missing. No retry heals that, and nothing of the transaction is visible."""
 
     def __init__(self, text: str, kind: str) -> None:
-        super().__init__(text)
+        super().__init__(Code.PERMISSION_DENIED, text)
         self.kind = kind
 
 
@@ -43,19 +39,6 @@ def denied(error: KafkaError, principal: str) -> EosError | None:
     return EosError(
         f"{principal} lacks a permission on a {kind}: {error.str()} ({error.name()}).",
         REMEDY.format(principal=principal),
-    )
-
-
-def denied_in_spark(text: str, principal: str) -> EosError | None:
-    """The same for what Spark's own reader ran into."""
-    found = JAVA.search(text)
-    if found is None:
-        return None
-    if found.group(2):
-        return EosError(f"Spark's Kafka client was turned away: {found.group(0)[:300]}.", CREDENTIALS)
-    told = next((line.strip() for line in text.splitlines() if found.group(0) in line), found.group(0))
-    return EosError(
-        f"{principal} lacks a permission that Spark's reader needs: {told[:300]}.", REMEDY.format(principal=principal)
     )
 
 

@@ -40,7 +40,7 @@ EMPTY = ctypes.create_string_buffer(1)
 ERROR_SIZE = 512
 
 
-class Refused(KafkaException):
+class NotQueued(KafkaException):
     """The producer did not take a record of a batch: the one at `index`. Those before it were taken."""
 
     def __init__(self, error: KafkaError, index: int) -> None:
@@ -120,7 +120,7 @@ class Producer:
         if taken != count:
             index = int(np.flatnonzero(messages["err"])[0])
             code = int(messages["err"][index])
-            raise Refused(KafkaError(code, library.err2str(code).decode()), index)
+            raise NotQueued(KafkaError(code, library.err2str(code).decode()), index)
 
     def produce(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from eos_assets.errors import EosError
+from eos_assets.errors import Code, EosError
 from eos_assets.kafka.connection import Connection, ask, ask_shortly
 
 PATIENCE_SECONDS = 30
@@ -15,6 +15,8 @@ READER_GROUP = "eos-reader"
 
 class Unread(EosError):
     """A partition that gives no more records, and should. Another attempt may heal it."""
+
+    code = Code.TOPIC_UNREADABLE
 
 
 def reader(connection: Connection, isolation: str = "read_committed") -> Consumer:

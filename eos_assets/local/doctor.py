@@ -22,7 +22,7 @@ from eos_assets.settings import CONNECT_PORT, Settings
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One line of the report. Only a finding that is not `ok` has a remedy."""
 
     name: str
@@ -31,7 +31,7 @@ class Finding:
     remedy: str = ""
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
+def examine(settings: Settings) -> Iterator[Diagnosis]:
     stack = Stack(settings)
     yield finding("Java", lambda: f"{find_java().version} at {find_java().executable}")
     yield finding("Python", python)
@@ -53,13 +53,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield finding("Spark", lambda: spark(address))
 
 
-def finding(name: str, look: Callable[[], str]) -> Finding:
+def finding(name: str, look: Callable[[], str]) -> Diagnosis:
     try:
-        return Finding(name, True, look())
+        return Diagnosis(name, True, look())
     except EosError as error:
-        return Finding(name, False, error.problem, error.remedy)
+        return Diagnosis(name, False, error.problem, error.remedy)
     except KafkaException as error:
-        return Finding(name, False, f"Kafka says: {error.args[0]}.", "Check EOS_BOOTSTRAP_SERVERS and EOS_KAFKA_….")
+        return Diagnosis(name, False, f"Kafka says: {error.args[0]}.", "Check EOS_BOOTSTRAP_SERVERS and EOS_KAFKA_….")
 
 
 def python() -> str:

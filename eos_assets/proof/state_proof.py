@@ -106,7 +106,7 @@ class StateProof:
         for partition, offset in self.aside:
             here = (f.col("origin.partition") == partition) & (f.col("origin.offset") == offset)
             records = records.where(~here)
-        return Folding(lenient, self.partitions, {r.partition: r.end for r in self.ranges}).fold(
+        return Folding(lenient, self.partitions, self.ranges).fold(
             records, [decoded(rows, s) for rows, s in zip(self.begun, self.state.stores, strict=True)]
         )
 

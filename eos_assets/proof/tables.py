@@ -18,6 +18,7 @@ from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import KEY, digest_of, transformed, travelling
 from eos_assets.exactly_once.source import ORDINAL, read_ranges, records
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.tail import streams
 from eos_assets.proof.case import KEPT, NAMED, RECORD
 from eos_assets.proof.state_proof import StateProof
 from eos_assets.proof.told import TOLD, TOLD_SCHEMA
@@ -264,6 +265,13 @@ def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) ->
     if "topic" not in rows.columns:
         return f.lit(default)
     return f.coalesce(f.concat("topic", f.lit(name(""))), f.lit(default))
+
+
+def check_maps(connection: Connection, topic: str) -> None:
+    """Reads the provenance topic here, after a job over it failed: a message that is not a map is an error of its own,
+    and what Spark says about a failed task need not be interpreted."""
+    for message in streams(connection, {(topic, partition): 0 for partition in connection.partitions(topic)}):
+        provenance.read(message)
 
 
 def unfolded(read: "DataFrame", provenance_topic: str, topics: list[str]) -> "DataFrame":

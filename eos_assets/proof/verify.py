@@ -12,12 +12,11 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.batches import batches
 from eos_assets.exactly_once.business_key import check_business_key
-from eos_assets.exactly_once.foreign import foreign_in_spark
 from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.permissions import check_permissions
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.spark_errors import brief
+from eos_assets.exactly_once.spark_errors import classify
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.tail import stream
@@ -38,7 +37,7 @@ from eos_assets.proof.invariants import (
 from eos_assets.proof.sink_judge import SinkJudge
 from eos_assets.proof.source_judge import SourceJudge
 from eos_assets.proof.state_proof import StateProof
-from eos_assets.proof.tables import Tables, unioned
+from eos_assets.proof.tables import Tables, check_maps, unioned
 from eos_assets.proof.tally import Tally, tallies
 from eos_assets.proof.told import TOLD_SCHEMA
 from eos_assets.proof.verification import Verification
@@ -207,10 +206,9 @@ class Verifier:
             with batches(self.spark, swift=False):
                 return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
         except Exception as failure:
-            if found := foreign_in_spark(failure):
-                raise found from failure
+            check_maps(self.connection, self.names.provenance)
             raise EosError(
-                f"{self.pipeline.name} could not be proven to the end: {brief(failure)}",
+                f"{self.pipeline.name} could not be proven to the end: {classify(failure).described}",
                 "If that is what the transform raises today on records of earlier: mend it, or declare another "
                 "code_version. Nothing is said about the invariants.",
             ) from failure

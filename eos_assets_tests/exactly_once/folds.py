@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 
 from eos_assets.exactly_once.changelog import decoded
 from eos_assets.exactly_once.folding import Folding
+from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.state import overlaid
 from eos_assets.exactly_once.stateful import stateful
@@ -69,7 +70,7 @@ def folded(
 ) -> tuple[list[str], list[str]]:
     """Outputs and final state of one partition, folded piece by piece: no Kafka, but all else that a run does."""
     (*places,) = sorted({0, *cuts, len(records)})
-    stores = Folding(pipeline, 1, {}).stores
+    stores = Folding(pipeline, 1, []).stores
     values = [spark.createDataFrame([], "partition int, key binary, value binary") for _ in stores]
     outputs: list[str] = []
     for low, high in itertools.pairwise(places):
@@ -82,7 +83,7 @@ def folded(
             f.struct(f.lit(0).alias("partition"), "offset", f.col("offset").alias("ordinal")).alias("origin"),
         )
         loaded = [decoded(rows, store) for rows, store in zip(values, stores, strict=True)]
-        result = Folding(pipeline, 1, {0: high}).fold(frame, loaded)
+        result = Folding(pipeline, 1, [OffsetRange(0, 0, high)]).fold(frame, loaded)
         columns = [c for c in ("value", "error", "skip", "repeat") if c in result.outputs.columns]
         got = result.outputs.select("o_offset", "key", *columns).orderBy("o_offset").collect()
         outputs += [str(row.asDict()) for row in got]

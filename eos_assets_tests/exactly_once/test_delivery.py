@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
+from eos_assets.errors import TaskError
 from eos_assets.exactly_once.delivery import NEVER_TAKEN, Delivery
 from eos_assets.exactly_once.job import Job
-from eos_assets.exactly_once.routes import Hopeless
 from eos_assets.exactly_once.target import Target
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
@@ -32,7 +32,7 @@ def test_a_timestamp_that_the_broker_refuses_is_hopeless(
         producer.begin_transaction()
     delivery = Delivery(JOB, 0, producer)
     delivery.produce_one(Target(topic, 0), 7, b"k", b"v", [], int(time.time() * 1000) + WEEK_MS)
-    with pytest.raises(Hopeless, match=r"Invalid timestamp: .*message\.timestamp\.after\.max\.ms"):
+    with pytest.raises(TaskError, match=r"Invalid timestamp: .*message\.timestamp\.after\.max\.ms"):
         delivery.flush()
     producer.close()
 
@@ -47,7 +47,7 @@ def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transa
         fatal_error=lambda: None,
         transaction_error=lambda: KafkaError(code),
     )
-    with pytest.raises(Hopeless, match="a record was not delivered to t/0"):
+    with pytest.raises(TaskError, match="a record was not delivered to t/0"):
         Delivery(JOB, 0, cast(Producer, broken)).flush()
 
 
@@ -63,7 +63,7 @@ def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
     target = Target("t", 1)
     target.note(np.arange(10, 16), np.zeros(6, np.int64))
     told = r"one of 3 records, the output of s/0 offset 12 to 14, was not delivered to t/1: .*raise its max\.message"
-    with pytest.raises(Hopeless, match=told):
+    with pytest.raises(TaskError, match=told):
         Delivery(JOB, 0, cast(Producer, refused)).flush({("t", 1): target})
 
 
@@ -92,7 +92,7 @@ def test_what_the_client_would_change_is_hopeless(
         ]
     )
     delivery = Delivery(JOB, 0, Producer(connection.config()))
-    with pytest.raises(Hopeless, match=told):
+    with pytest.raises(TaskError, match=told):
         delivery.produce_one_by_one(Target(topic, 0), pa.RecordBatch.from_pylist([row, {**row, **changed}], schema))
     delivery.flush()
     delivery.producer.close()

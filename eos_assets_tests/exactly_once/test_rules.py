@@ -18,7 +18,7 @@ from eos_assets.exactly_once.names import Names, parse_transactional_id
 from eos_assets.exactly_once.pipeline import pipeline
 from eos_assets.exactly_once.plan import end_of
 from eos_assets.exactly_once.provenance import ProvenanceMap
-from eos_assets.exactly_once.resume import AlreadyDone, GoOn, Refused, StalePlan, decide
+from eos_assets.exactly_once.resume import AlreadyDone, GoOn, OffsetsMoved, StalePlan, decide
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.kafka.topics import Topic
 from eos_assets.proof.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
@@ -58,7 +58,7 @@ def test_an_attempt_never_writes_below_the_ledger_nor_over_a_gap(
     position = genesis if tail is None else tail
     decision = decide(ledger=tail, group=group, genesis=genesis, start=start, end=end)
     match decision:
-        case Refused():
+        case OffsetsMoved():
             assert group is not None
             assert group != position
         case AlreadyDone():
@@ -73,7 +73,7 @@ def test_an_attempt_never_writes_below_the_ledger_nor_over_a_gap(
 
 def test_the_refusal_says_both_positions() -> None:
     decision = decide(ledger=60, group=10, genesis=0, start=60, end=100)
-    assert isinstance(decision, Refused)
+    assert isinstance(decision, OffsetsMoved)
     assert "60" in decision.reason
     assert "10" in decision.reason
 

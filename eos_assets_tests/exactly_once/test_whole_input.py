@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.whole_input import BrokenOff, connection_to_spark, to_the_end
+from eos_assets.exactly_once.whole_input import BrokenOff, task_input, to_the_end
 from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
 
@@ -22,7 +22,7 @@ def telling(told: Path) -> Task:
     """A task that writes down how its rows ended."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = to_the_end(batches, connection_to_spark())
+        rows = to_the_end(batches, task_input())
         try:
             count = sum(batch.num_rows for batch in rows)
         except BrokenOff:

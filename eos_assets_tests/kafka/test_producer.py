@@ -5,7 +5,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.producer import Producer, Refused, messages_of
+from eos_assets.kafka.producer import NotQueued, Producer, messages_of
 from eos_assets_tests.conftest import MakeTopic
 
 
@@ -45,7 +45,7 @@ def test_a_record_above_the_limit_is_refused_by_its_index(connection: Connection
     topic = make_topic(partitions=1).name
     producer = Producer(connection.config(message_max_bytes=2000))
     values = pa.array([b"small", b"x" * 5000], pa.binary())
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(NotQueued) as refused:
         producer.produce_batch(topic, 0, messages_of(values, values))
     assert refused.value.index == 1
     producer.flush(30)

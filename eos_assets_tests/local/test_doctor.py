@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eos_assets.local import doctor
-from eos_assets.local.doctor import Finding, examine
+from eos_assets.local.doctor import Diagnosis, examine
 from eos_assets.local.ports import LOOPBACK, ReservedPort
 from eos_assets.settings import Settings
 
@@ -28,7 +28,7 @@ def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return replace(settings, home=tmp_path, bootstrap_servers=None, spark=None)
 
 
-def findings(settings: Settings) -> dict[str, Finding]:
+def findings(settings: Settings) -> dict[str, Diagnosis]:
     return {found.name: found for found in examine(settings)}
 
 
@@ -52,7 +52,7 @@ def test_only_the_ports_that_are_needed_here_are_looked_at(
 
 @pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
 def test_a_spark_elsewhere_is_reached(here: Settings, listening: str, address: str) -> None:
-    assert findings(replace(here, spark=address.format(listening)))["Spark"] == Finding(
+    assert findings(replace(here, spark=address.format(listening)))["Spark"] == Diagnosis(
         "Spark", True, f"{listening} answers"
     )
 

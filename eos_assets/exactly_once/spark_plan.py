@@ -1,0 +1,83 @@
+"""A physical plan as Spark explains it, read: the operators between the source topic and the result."""
+
+import contextlib
+import io
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SCAN = "Scan KafkaRelation"
+#: Standard output belongs to the whole process: two runs at once must not read each other's plans.
+EXPLAINING = threading.Lock()
+OPERATOR = re.compile(
+    r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+).*?(?:\((\d+)\)(?: \[Reuses operator id: (\d+)\])?)?$"
+)
+SUBQUERIES = "\n===== Subqueries =====\n"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a plan, with its number there and what Spark writes about it."""
+
+    name: str
+    id: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """What lies between the result and the source topic."""
+
+    #: For each scan of the topic, the operators from the root of the plan down to it.
+    paths: list[list[Operator]]
+    #: Whether a subquery in an expression reads the topic, too.
+    in_subquery: bool = False
+
+    @property
+    def operators(self) -> list[Operator]:
+        return list({operator.id: operator for path in self.paths for operator in path}.values())
+
+    def shared(self) -> set[str]:
+        """The numbers of the operators in which two scans of the topic come together."""
+        ids = [operator.id for path in self.paths for operator in path]
+        return {number for number in ids if ids.count(number) > 1}
+
+
+def explained(df: "DataFrame") -> str:
+    """The explain text: the one view of a physical plan that classic and Connect sessions share."""
+    text = io.StringIO()
+    with EXPLAINING, contextlib.redirect_stdout(text):
+        df.explain(mode="formatted")
+    return text.getvalue()
+
+
+def source_plan(text: str, source: str) -> SourcePlan:
+    """Reads an explain text. The tree of operators ends with the first empty line. What follows describes each operator
+    with what the user wrote, which may look like anything, so it is only asked about an operator of the tree."""
+    main, _, subqueries = text.partition(SUBQUERIES)
+    tree, _, rest = main.strip().partition("\n\n")
+    of_source = re.compile(rf"strategy=Assign\[{re.escape(source)}-\d+[,\]]")  # how `read_ranges` reads it
+    paths: list[list[Operator]] = []
+    stack: list[tuple[int, Operator]] = []
+    for line in tree.splitlines():
+        match = OPERATOR.match(line.rstrip())
+        if match is None:
+            continue
+        indent, name, number, reused = match.groups()
+        while stack and stack[-1][0] >= len(indent):
+            stack.pop()
+        stack.append((len(indent), Operator(name, number or "", details(rest, number, name))))
+        reads = name == SCAN and of_source.search(line)
+        if reads or (reused and any(reused == operator.id for path in paths for operator in path)):
+            paths.append([operator for _, operator in stack])
+    return SourcePlan(paths, in_subquery=bool(of_source.search(subqueries)))
+
+
+def details(rest: str, number: str | None, name: str) -> str:
+    """The lines below `(number) name`, up to the next empty one."""
+    _, found, behind = f"\n{rest}".partition(f"\n({number}) {name}")
+    return behind.partition("\n\n")[0] if found else ""
