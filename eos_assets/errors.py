@@ -20,13 +20,13 @@ class EosError(Exception):
 
 
 class Reaction(StrEnum):
-    """What the driver does about a code."""
+    """What the driver does about a code: whether it retries, as the table of codes has it."""
 
-    DONE = "done"
-    WAIT = "wait for the newer attempt"
-    RETRY = "retry"
-    ISOLATE = "stop, or isolate the record"
-    STOP = "stop"
+    DONE = "no: nothing is left to do"
+    WAIT = "no: the run waits for the newer attempt"
+    RETRY = "yes"
+    ISOLATE = "no: the run stops, or isolates the record"
+    STOP = "no: the run stops"
 
 
 class Code(StrEnum):
@@ -43,6 +43,7 @@ class Code(StrEnum):
     INPUT_INCOMPLETE = "input_incomplete"
     INJECTED_FAILURE = "injected_failure"
     UNEXPECTED = "unexpected"
+    GAVE_UP = "gave_up"
     OFFSETS_MOVED = "offsets_moved"
     CORRUPT_ENTRY = "corrupt_entry"
     PERMISSION_DENIED = "permission_denied"
@@ -112,6 +113,12 @@ MEANINGS = {
     Code.INJECTED_FAILURE: Meaning(Reaction.RETRY, "failed", "a failure that was asked for", "none needed"),
     Code.UNEXPECTED: Meaning(
         Reaction.RETRY, "failed", "an error without a code in the writer", "report it with its message"
+    ),
+    Code.GAVE_UP: Meaning(
+        Reaction.STOP,
+        "failed",
+        "the last of `max_attempts` attempts failed, and the range is not complete",
+        "correct what the last failure names, and run again",
     ),
     Code.OFFSETS_MOVED: Meaning(
         Reaction.STOP,

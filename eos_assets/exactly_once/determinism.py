@@ -25,6 +25,8 @@ CURRENT = (
     "session_user current_catalog current_database current_schema"
 )
 NAMES = frozenset(f"{RANDOM} {CURRENT}".split())
+EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+AGGREGATE, SUBQUERY = "aggregate.AggregateFunction", "SubqueryExpression"
 #: Without a text to read, this function reads the clock.
 CLOCK = "unix_timestamp"
 #: In SQL the clock is read without parentheses, too.
@@ -51,26 +53,34 @@ def check_determinism(pipeline: Pipeline, records: "DataFrame", results: list["D
 
 
 def of_analyzed_plan(result: "DataFrame", records: "DataFrame") -> str | None:
-    """The first expression in the plan of the result that is not deterministic; what is below the records is ours."""
-    patterns = result.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
-    current = patterns.CURRENT_LIKE()
+    """The first expression in the plan of the result that is not deterministic; what is below the records is ours. An
+    aggregate function counts as deterministic: only the order of its rows varies, and a fold has to mind that."""
+    jvm: Any = result.sparkSession._jvm
+    current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    aggregate, subquery = (jvm.java.lang.Class.forName(f"{EXPRESSIONS}.{name}") for name in (AGGREGATE, SUBQUERY))
     ours = records._jdf.queryExecution().analyzed()
 
     def varies(node: Any) -> bool:
         return not node.deterministic() or node.containsPattern(current)
 
-    def offender(plan: Any) -> str | None:
-        if not varies(plan) or plan.sameResult(ours):
-            return None
-        below = (offender(child) for child in items(plan.children()))
-        here = (expression for expression in items(plan.expressions()) if varies(expression))
-        return next(filter(None, below), None) or next((leaf(expression) for expression in here), None)
+    def in_plan(plan: Any) -> Iterator[str]:
+        if varies(plan) and not plan.sameResult(ours):
+            for child in items(plan.children()):
+                yield from in_plan(child)
+            for expression in items(plan.expressions()):
+                yield from in_expression(expression)
 
-    def leaf(expression: Any) -> str:
-        deeper = (leaf(child) for child in items(expression.children()) if varies(child))
-        return next(deeper, None) or f"{str(expression.sql()).partition('(')[0]}()"
+    def in_expression(expression: Any) -> Iterator[str]:
+        if varies(expression) and subquery.isInstance(expression):
+            yield from in_plan(expression.plan())
+        elif varies(expression):
+            varying = [child for child in items(expression.children()) if varies(child)]
+            for child in varying:
+                yield from in_expression(child)
+            if not varying and not aggregate.isInstance(expression):
+                yield f"{str(expression.sql()).partition('(')[0]}()"
 
-    return offender(result._jdf.queryExecution().analyzed())
+    return next(in_plan(result._jdf.queryExecution().analyzed()), None)
 
 
 def items(seq: Any) -> Iterator[Any]:

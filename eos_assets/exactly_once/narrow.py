@@ -1,5 +1,6 @@
 """Whether a plan keeps each source partition whole and in order; if not, its rows are brought back."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from eos_assets.exactly_once.outcome import SPARK_SCHEMA
@@ -32,6 +33,14 @@ NARROW = {
 BATCH_FUNCTIONS = {"MapInArrow", "MapInPandas", "PythonMapInArrow"}
 
 
+#: Measured with benchmarks/shuffle.py.
+SHUFFLED = (
+    "The transform of {} shuffles its records, so a run sorts all rows of a range by source partition and offset "
+    "before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
+    "repartition(), coalesce() and orderBy(), and join small tables with broadcast()."
+)
+
+
 def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
     """The operators from a frame down to the source, if they keep each source partition whole; None if they may not.
     What no repartitioning makes exact is refused."""
@@ -41,7 +50,9 @@ def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
     return paths[0] if len(paths) == 1 and set(paths[0]) <= NARROW else None
 
 
-def kept_whole(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int) -> "DataFrame":
+def kept_whole(
+    rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int, report: Callable[[str], None] = lambda _: None
+) -> "DataFrame":
     """The outcomes of a task that gets the rows with each source partition whole and in order, brought back from a
     shuffle where there was one. Where there was none, the plan that was looked at is the one that runs.
 
@@ -50,12 +61,15 @@ def kept_whole(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: in
         task: writes them.
         pipeline: whose they are.
         partitions: how many of the source are read.
+        report: gets a sentence about a shuffle that a stateless transform could do without.
     """
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
     order += ["sequence"] if "sequence" in rows.columns else []
     frame = outcomes_of(rows, task)
     path = narrow_path(frame, pipeline)
     if path is None:
+        if not pipeline.stateful:
+            report(SHUFFLED.format(pipeline.name))
         repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
         whole = rows.repartition(max(1, partitions), "o_partition")
         return outcomes_of(whole.sortWithinPartitions(*repeatable), task)

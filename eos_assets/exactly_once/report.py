@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from eos_assets.errors import MEANINGS, Code, Reaction
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.outcome import Outcome
-
-#: Outcomes after which nothing of the planned range is left to do.
-DONE = ("committed", "already_done")
 
 
 @dataclass
@@ -41,13 +39,13 @@ class RunReport:
         planned = self.planned.get(partition)
         begun = last.start if last else planned.start if planned else 0
         position = entries[-1].next if entries else last.next if last else begun
-        outcome = last.outcome if last else "already_done"
-        if outcome in DONE:
+        code = Code(last.code) if last else Code.ALREADY_DONE
+        if MEANINGS[code].reaction is Reaction.DONE:
             short = planned is not None and position < planned.end and not self.complete
-            outcome = "failed" if short else "committed" if entries else outcome
+            code = Code.GAVE_UP if short else Code.COMMITTED if entries else code
         return Outcome(
             partition=partition,
-            outcome=outcome,
+            outcome=MEANINGS[code].outcome,
             start=entries[0].start if entries else begun,
             next=position,
             records_in=sum(e.records_in for e in entries),
@@ -59,4 +57,5 @@ class RunReport:
             commit_ms=sum(o.commit_ms for o in rows),
             task_attempt=max((e.task_attempt for e in entries), default=0),
             reason=last.reason if last else "",
+            code=code,
         )

@@ -89,6 +89,8 @@ class Run:
         self.swift = True
         #: Source partition → the position of the first plan. Only commits move it on.
         self.began: dict[int, int] = {}
+        #: What was reported, and is not repeated by the next attempt.
+        self.said: set[str] = set()
         self.isolation = Isolation(self)
         snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
         self.state = State(pipeline, spark, connection, snapshot)
@@ -159,6 +161,11 @@ class Run:
                 self.note(outcome.reason)
             else:
                 self.report.outcomes.append(outcome)
+
+    def say_once(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            self.options.say(text)
 
     def note(self, failure: str) -> None:
         self.report.failures.append(failure)
@@ -308,7 +315,7 @@ class Run:
     def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
         flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
         with batches(self.spark, swift=swift):
-            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges))
+            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges), self.say_once)
             return self.collect(whole)
 
     def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import Code
 
 if TYPE_CHECKING:
+    from pyspark.errors import QueryContext
     from pyspark.sql import Column
 
 #: How an expression of ours in a plan raises a code: `eos:<code>:<message>`.
@@ -80,7 +81,18 @@ def classify(failure: BaseException) -> SparkFailure:
         return SparkFailure(Code.KAFKA_UNAVAILABLE, message)
     if condition.startswith(UNREADABLE):
         return SparkFailure(Code.FILE_UNREADABLE, message)
-    return SparkFailure(Code.TRANSFORM_RAISED, message)
+    return SparkFailure(Code.TRANSFORM_RAISED, message, in_the_query(failure.getQueryContext()))  # type: ignore[attr-defined]
+
+
+def in_the_query(contexts: "list[QueryContext] | None") -> str:
+    """Where the expression that failed was written: a line of code, or the text in a SQL query."""
+    from pyspark.errors import QueryContextType
+
+    for context in contexts or []:
+        if context.contextType() is QueryContextType.DataFrame:
+            return f"{context.callSite()}: {context.fragment()}()"
+        return f"in SQL: {context.fragment()}"
+    return ""
 
 
 def unreadable_path(failure: BaseException) -> str:

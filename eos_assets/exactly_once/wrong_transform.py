@@ -51,6 +51,7 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
                 f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with `unique_by` and "
                 "`unique_within`; to combine what one record gave, group by `origin`.",
             )
+    for operator in plan.operators:
         if operator.id in plan.shared() and combines(operator, JOINS):
             raise refusal(
                 pipeline,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eos_assets.errors import EosError
 
-#: Kafka 4 needs 17 or newer, Spark 4.0 runs on 17 and 21 only.
+#: Kafka 4 needs 17 or newer. Spark 4.2 is tested on 17; 21 is the other version that Spark supports.
 SUPPORTED = (17, 21)
 REMEDY = (
     "Install Java 17 or 21 (Debian, Ubuntu: `apt-get install openjdk-17-jre-headless`) and let JAVA_HOME point to it."

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from eos_assets.errors import Code
 from eos_assets.exactly_once.failures import FAILPOINTS, Failures
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.pipeline import pipeline
@@ -55,7 +56,9 @@ def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     told = [(row.partition, row.outcome, row.start, row.next) for row in report.summary()]
     assert told == [(partition, "failed", 0, 0) for partition in range(3)]
     assert lab.read() == []
-    assert "InjectedFailure" in report.failures[-1]
+    assert {row.code for row in report.summary()} == {Code.GAVE_UP}
+    injected = [f"injected into partition {partition} at offset 0" for partition in range(3)]
+    assert sorted(report.failures) == sorted(injected * 2), "Spark's last attempt returns the error with its code"
     assert len(lab.read(isolation="read_uncommitted")) > 0, "they were written, and aborted"
     assert lab.run().complete
     lab.assert_squares(range(300))

@@ -83,7 +83,7 @@ def test_topics_that_are_missing_are_told_with_the_command_that_creates_them(lab
 def test_speculation_is_refused(lab: Lab) -> None:
     """However it is written. A real session takes this setting at its start only."""
     lab.fill(30)
-    speculating = SimpleNamespace(conf={"spark.speculation": "TRUE"})
+    speculating = SimpleNamespace(version=lab.spark.version, conf={"spark.speculation": "TRUE"})
     with pytest.raises(EosError, match="Speculation is switched on"):
         replace(lab, spark=speculating).run()  # type: ignore[arg-type]
     assert lab.read(isolation="read_uncommitted") == []

@@ -1,5 +1,6 @@
 """What Spark reports about a failed job gets the right code, whatever the records in it say."""
 
+import re
 from typing import Any
 
 import pytest
@@ -33,6 +34,9 @@ class Reported(PySparkException):
 
     def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
         return self.parameters
+
+    def getQueryContext(self) -> list[Any]:  # noqa: N802
+        return []
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else str(self._message)
@@ -119,6 +123,8 @@ def test_spark_4_2_reports_what_is_read_here(spark: SparkSession) -> None:
     query = failed(one.select(f.col("value").cast("int")))
     assert query.code is Code.TRANSFORM_RAISED
     assert query.message.startswith("[CAST_INVALID_INPUT]")
+    assert re.fullmatch(r".*/test_spark_errors\.py:\d+: cast\(\)", query.line_of_code)
+    assert failed(one.selectExpr("int(value) as n")).line_of_code == "in SQL: int(value)"
 
     def price(value: str) -> float:
         return float(value)

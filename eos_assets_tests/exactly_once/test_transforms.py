@@ -44,6 +44,13 @@ def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
+def test_a_transform_without_a_shuffle_reports_none(lab: Lab) -> None:
+    lab.fill(30)
+    reported: list[str] = []
+    assert lab.run(say=reported.append).complete
+    assert reported == []
+
+
 def test_an_alias_of_the_result_does_not_hide_the_origin(make_lab: MakeLab) -> None:
     """`origin.partition` would then be its column `partition`, and one partition would get the records of another."""
 
@@ -240,7 +247,7 @@ def test_a_partition_whose_rows_are_all_filtered_is_closed(make_lab: MakeLab, ke
     [
         lambda records: records.repartition(4),
         lambda records: records.coalesce(1),
-        lambda records: records.orderBy(f.rand(7)),
+        lambda records: records.orderBy(f.xxhash64("value")),
         lambda records: records.where("origin.offset % 2 = 0").union(records.where("origin.offset % 2 = 1")),
         lambda records: records.groupBy("origin").agg(f.first("key").alias("key"), f.first("value").alias("value")),
     ],
@@ -250,7 +257,10 @@ def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # t
     """F28: without bringing the rows back, the first task would commit the whole range and the rest would be lost."""
     lab = make_lab(lambda records: squared(hidden(records)))
     lab.fill(900)
-    assert lab.run().complete
+    reported: list[str] = []
+    assert lab.run(Failures(probability=0.3, seed=4), say=reported.append).complete
+    (shuffle,) = [text for text in reported if "shuffles its records" in text]
+    assert "twice as long" in shuffle
     lab.assert_squares(range(900))
     assert lab.lag() == 0
     assert lab.broken() == set()
@@ -268,15 +278,6 @@ def test_a_text_that_looks_like_a_plan_hides_no_shuffle(make_lab: MakeLab) -> No
     assert lab.run().complete
     assert len(lab.read()) == 400
     assert lab.broken() == set()
-
-
-@pytest.mark.parametrize("cut", [lambda r: r.limit(10), lambda r: r.sample(0.5, seed=1)], ids=["limit", "sample"])
-def test_limit_and_sample_are_refused(make_lab: MakeLab, cut) -> None:  # type: ignore[no-untyped-def]
-    lab = make_lab(lambda records: squared(cut(records)))
-    lab.fill(90)
-    with pytest.raises(EosError, match="leave out limit"):
-        lab.run()
-    assert lab.read() == []
 
 
 @pytest.mark.connect
@@ -311,6 +312,22 @@ def test_a_row_without_an_origin_is_refused_at_once(make_lab: MakeLab, spark: Sp
         preview(lab.pipeline, lab.spark, lab.connection, 3)
     assert lab.read() == []
     assert lab.read(lab.pipeline.names().dead_letters) == []
+
+
+def test_a_task_that_fails_closes_no_partition(make_lab: MakeLab, spark: SparkSession) -> None:
+    """It may have had rows of any of them: those from which no row came are committed only if every task is done."""
+    names = spark.createDataFrame([("x", "nobody")], "number string, name string")
+
+    def named(records: DataFrame) -> DataFrame:
+        joined = records.join(names, f.col("value").cast("string") == f.col("number"), "full")
+        return joined.where("name is not null").select("key", f.col("name").alias("value"), "origin")
+
+    lab = make_lab(named, drops=True)
+    lab.fill(90)
+    with pytest.raises(EosError, match="returned a row without an origin"):
+        lab.run()
+    assert lab.lag() == 90
+    assert lab.read(lab.pipeline.names().ledger, "read_uncommitted") == []
 
 
 def test_a_table_that_is_joined_may_be_limited(make_lab: MakeLab, spark: SparkSession) -> None:

@@ -24,6 +24,7 @@ from eos_assets.resources.spark import SparkResource, spark_address
 from eos_assets.settings import Settings
 from eos_assets.shipping import ship
 from eos_assets.spark_config import cluster_config
+from eos_assets.worker_daemon import PRELOADED
 from eos_assets.worker_path import ARCHIVE
 from eos_assets_tests.waiting import wait_for
 
@@ -140,3 +141,25 @@ def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:
     entries = [row.entry for row in spark.range(1).mapInArrow(path, "entry string").collect()]
     assert entries
     assert [entry for entry in entries if ARCHIVE.match(entry)] == []
+
+
+def test_spark_4_2_starts_its_workers_through_our_daemon(spark: SparkSession) -> None:
+    """A worker is forked from it: the modules of a task are there before the task, and the acknowledgements quick."""
+    assert spark.version.startswith("4.2.")
+
+    def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import daemon
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "parent": [" ".join(psutil.Process().parent().cmdline())],  # type: ignore[union-attr]
+                    "wrapped": [daemon.worker.__module__],
+                    "missing": [", ".join(name for name in PRELOADED if name not in sys.modules)],
+                }
+            )
+
+    (row,) = spark.range(1).mapInArrow(start, "parent string, wrapped string, missing string").collect()
+    assert "-m eos_assets.worker_daemon" in row.parent
+    assert row.wrapped in ("__main__", "eos_assets.worker_daemon")
+    assert row.missing == ""

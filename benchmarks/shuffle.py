@@ -1,0 +1,64 @@
+"""What a shuffle in a transform costs: the same pipeline with and without `repartition`, in turns on one broker.
+
+`python benchmarks/shuffle.py [records] [rounds]`. The ratio is the median of the rounds' own ratios, after a warm-up.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from rich.console import Console
+
+from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.fill import fill
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.pipelines.squares import squares
+from eos_assets.resources.spark import SparkResource
+
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 9
+WARM_UPS = 3
+
+
+def shuffled(records: DataFrame) -> DataFrame:
+    return squares.transform(records.repartition(4))
+
+
+TRANSFORMS = {"narrow": squares.transform, "shuffled": shuffled}
+
+
+def main() -> None:
+    console = Console()
+    ratios = []
+    spark = SparkResource(address="in-process").spark_session
+    with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
+        connection = Connection(cluster.bootstrap_servers)
+        create_topics([squares.source], connection)
+        fill(connection, squares.source.name, COUNT)
+
+        def seconds(kind: str, turn: int) -> float:
+            sinks = (Topic(f"{kind}-{turn}", partitions=3),)
+            pipeline = replace(squares, name=f"{kind}_{turn}", sinks=sinks, transform=TRANSFORMS[kind])
+            create_topics(pipeline.own_topics(), connection)
+            start = time.monotonic()
+            assert run_pipeline(pipeline, spark, connection, RunOptions()).complete
+            return time.monotonic() - start
+
+        for turn in range(WARM_UPS + ROUNDS):
+            kinds = list(TRANSFORMS) if turn % 2 else list(reversed(TRANSFORMS))
+            took = {kind: seconds(kind, turn) for kind in kinds}
+            console.print(f"round {turn - WARM_UPS + 1}: " + ", ".join(f"{k} {took[k]:.2f} s" for k in TRANSFORMS))
+            if turn >= WARM_UPS:
+                ratios.append(took["shuffled"] / took["narrow"])
+    spark.stop()
+    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    console.print(f"{COUNT:,} records: a shuffle takes {median:.2f} times as long ({low:.2f} to {high:.2f})")
+
+
+main()
