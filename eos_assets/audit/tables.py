@@ -107,8 +107,8 @@ class AuditTables:
             writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
         try:
             writer.save(self.path(table))
-        except Exception:
-            check_maps(self.connection, self.names.provenance)
+        except Exception as failure:
+            check_maps(failure, self.connection, self.names.provenance)
             raise
 
     def exists(self, table: str) -> bool:

@@ -63,7 +63,9 @@ class Commands(click.Group):
             tell(error)
             raise click.exceptions.Exit(1) from error
         except Exception as error:
-            if "KafkaException" not in (kind.__name__ for kind in type(error).__mro__):
+            from confluent_kafka import KafkaException  # not before: `eos --help` answers at once
+
+            if not isinstance(error, KafkaException):
                 raise
             tell(kafka_says(error.args[0]))
             raise click.exceptions.Exit(1) from error

@@ -1,6 +1,6 @@
-"""Refuses a transform that would give another result if it ran again: nobody could prove what it wrote.
+"""Refuses a transform that would give another result if it ran again: no proof could compare what it wrote.
 
-On classic Spark the analyzed plan says which expressions are not deterministic. A Connect session has only the plan
+On classic Spark the analyzed plan knows which expressions are not deterministic. A Connect session has only the plan
 that it sends; there the functions are known by their names.
 """
 
@@ -22,7 +22,7 @@ RANDOM = (
 #: Functions whose result changes with the clock or the session.
 CURRENT = (
     "now curdate current_date current_time current_timestamp localtimestamp current_timezone current_user user "
-    "session_user current_catalog current_database current_schema"
+    "session_user current_catalog current_database current_schema current_path"
 )
 NAMES = frozenset(f"{RANDOM} {CURRENT}".split())
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -30,9 +30,11 @@ AGGREGATE, SUBQUERY = "aggregate.AggregateFunction", "SubqueryExpression"
 #: Without a text to read, this function reads the clock.
 CLOCK = "unix_timestamp"
 #: In SQL the clock is read without parentheses, too.
-BARE = frozenset({"current_date", "current_time", "current_timestamp", "localtimestamp", "current_user"})
+BARE = frozenset({"current_date", "current_time", "current_timestamp", "localtimestamp"})
 #: What SQL quotes is a text or a name, and a comment is nothing.
-QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+QUOTED = re.compile(
+    r"""\b[rR](?:'[^']*'|"[^"]*")|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
+)
 WORD = re.compile(r"(?<![\w.])([a-z_]\w*)\s*(\(\s*\)?)?", re.IGNORECASE)
 
 
@@ -107,7 +109,12 @@ def offenders(message: Any, ours: int) -> Iterator[str]:
         yield from in_sql(message.expression)
     elif kind == "SQL":
         yield from in_sql(message.query)
-    elif kind == "CommonInlineUserDefinedFunction" and not message.deterministic:
+    elif kind == "StatSampleBy":
+        yield "sampleBy()"
+    elif (
+        kind in ("CommonInlineUserDefinedFunction", "CommonInlineUserDefinedTableFunction")
+        and not message.deterministic
+    ):
         yield f"{message.function_name}(), a user-defined function that is declared non-deterministic"
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:

@@ -16,7 +16,7 @@ from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.shape import check_shape, digest, travelling
 from eos_assets.exactly_once.spark_errors import raise_code
-from eos_assets.exactly_once.user_code import check_pair
+from eos_assets.exactly_once.user_code import check_pair, planning
 from eos_assets.kafka.routing import partitions_of
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ class Folding:
 
     def fold(self, records: "DataFrame", loaded: list["DataFrame"]) -> Folded:
         """Args: the records of the ranges; and the state of each store at their starts."""
+        with planning(self.pipeline, self.ranges):
+            return self.planned(records, loaded)
+
+    def planned(self, records: "DataFrame", loaded: list["DataFrame"]) -> Folded:
         from pyspark.sql import functions as f
 
         placed, frames = self.placed(records)
@@ -163,7 +167,7 @@ class Folding:
         )
         here = f.col("home").isin(sorted(self.ends))
         return rows.where(
-            f.when(here, f.lit(True)).otherwise(raise_code(Code.MISPLACED_KEY, told).cast("boolean"))
+            f.when(here, f.lit(True)).otherwise(raise_code(Code.INVALID_RESULT, told).cast("boolean"))
         ).select(f.col("home").alias("partition"), "key", "value")
 
     def check_changed(self, frame: "DataFrame") -> None:

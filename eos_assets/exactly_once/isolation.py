@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import MEANINGS, EosError, Reaction
+from eos_assets.errors import Code, EosError, Reaction
 from eos_assets.exactly_once.job import OffsetRange, places
 from eos_assets.exactly_once.narrow import outcomes_of
 from eos_assets.exactly_once.outcome import Outcome
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from eos_assets.exactly_once.run import Run
 
-#: A broker that is away for a moment is no fault of a record: such a part is tried again.
+#: What is not an error of the transform says nothing about a record: such a part is tried again.
 TRIES = 3
 #: How long a run that stops looks for the record that made the transform raise.
 SEARCH_SECONDS = 20.0
@@ -41,7 +41,7 @@ class Isolation:
             where = self.where(plans, ranges)
             raise EosError(
                 f"The transform of {self.run.pipeline.name} raises on {where}: {reported.described}",
-                "Mend it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
+                "Correct it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
                 "aside. What was committed before stays; nothing of the failed slices is visible.",
             )
         before = self.isolated
@@ -60,6 +60,8 @@ class Isolation:
         topic, deadline = self.run.pipeline.source.name, time.monotonic() + SEARCH_SECONDS
         try:
             for planned in ranges if self.run.pipeline.deterministic else []:
+                if time.monotonic() > deadline:
+                    break
                 if poison := self.first_poison(plans, planned, deadline):
                     return poison[0].of(topic)
         except Exception:
@@ -76,7 +78,7 @@ class Isolation:
             raise EosError(
                 f"{pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, and "
                 f"{pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
-                "Mend the transform, or let it return an `error` for such records.",
+                "Correct the transform, or let it return an `error` for such records.",
             )
         outcomes = self.set_aside(plans, planned, offset, reason)
         self.run.take_in(outcomes)
@@ -131,17 +133,21 @@ def first_poison(
             low = middle
         else:
             high, reason = middle, left
-    return OffsetRange(planned.partition, low, high), reason
+    # Once more: a failure that passed must not make a dead letter of a healthy record.
+    again = raises(transformed, OffsetRange(planned.partition, planned.start if from_start else low, high))
+    return None if again is None else (OffsetRange(planned.partition, low, high), again)
 
 
 def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
-    """What the transform says about this part of the range; None if it succeeds."""
+    """What the transform raises on this part of the range; None if it succeeds. Any other failure is raised."""
     for _ in range(TRIES):
         try:
             transformed([part]).write.format("noop").mode("overwrite").save()
+        except EosError:
+            raise
         except Exception as failure:
             reported = classify(failure)
-            if MEANINGS[reported.code].reaction is not Reaction.RETRY:
+            if reported.code is Code.TRANSFORM_RAISED:
                 return reported.message
             trouble = failure
         else:

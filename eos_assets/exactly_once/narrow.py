@@ -35,9 +35,9 @@ BATCH_FUNCTIONS = {"MapInArrow", "MapInPandas", "PythonMapInArrow"}
 
 #: Measured with benchmarks/shuffle.py.
 SHUFFLED = (
-    "The transform of {} shuffles its records, so a run sorts all rows of a range by source partition and offset "
-    "before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
-    "repartition(), coalesce() and orderBy(), and join small tables with broadcast()."
+    "The plan of {} does not keep the records of each source partition together and in order, so a run sorts all rows "
+    "of a range before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
+    "repartition(), coalesce(), union() and orderBy(), and join small tables with broadcast()."
 )
 
 

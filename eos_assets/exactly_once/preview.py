@@ -159,7 +159,10 @@ def preview_of_fold(pipeline: Pipeline, spark: "SparkSession", connection: Conne
         ranges = [OffsetRange(p.partition, p.log_start, p.stable_end) for p in plans]
         loaded = [empty(spark, store) for store in state.stores]
     source = records(spark, connection, topic, ranges)
-    rows = Folding(pipeline, partitions, ranges).fold(source, loaded).outputs
+    folded = Folding(pipeline, partitions, ranges).fold(source, loaded)
+    rows = folded.outputs
+    narrow_path(rows, pipeline)
+    check_determinism(pipeline, source, [rows, *folded.changes])
     names = [name for name in ("key", "value", "topic", "partition", "error", "skip") if name in rows.columns]
     origin = f.struct(f.col("o_partition").alias("partition"), f.col("o_offset").alias("offset")).alias("origin")
     if not lagging:

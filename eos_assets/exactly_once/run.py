@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
@@ -19,7 +19,7 @@ from eos_assets.exactly_once.job import BATCH_BYTES, Job, OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.modes import Mode
 from eos_assets.exactly_once.narrow import kept_whole, outcomes_of
-from eos_assets.exactly_once.outcome import Outcome
+from eos_assets.exactly_once.outcome import NO_PARTITION, Outcome
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import PartitionPlan, lost, make_plan
 from eos_assets.exactly_once.preflight import (
@@ -39,7 +39,6 @@ from eos_assets.exactly_once.spark_errors import classify
 from eos_assets.exactly_once.spark_preflight import check_spark, task_attempts
 from eos_assets.exactly_once.state import State
 from eos_assets.exactly_once.tasks import closing_task, writing_task
-from eos_assets.exactly_once.user_code import planning
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.denied import CREDENTIALS, REMEDY
 from eos_assets.kafka.offsets import stable_ends
@@ -147,8 +146,9 @@ class Run:
         if MEANINGS[reported.code].reaction is Reaction.STOP:
             raise self.refusal(reported.code, reported.message, reported.described) from failure
         self.note(reported.described)
+        if reported.code is Code.FILE_UNREADABLE and not self.state.left_snapshot(failure):
+            reported = replace(reported, code=Code.TRANSFORM_RAISED)  # a file that the transform reads
         if MEANINGS[reported.code].reaction is Reaction.RETRY:
-            self.state.left_snapshot(failure)
             return 0
         return self.isolation.isolate(plans, ranges, reported)
 
@@ -157,6 +157,8 @@ class Run:
         for outcome in outcomes:
             if outcome.code == Code.ROW_WITHOUT_ORIGIN:
                 raise originless(self.pipeline)
+            if outcome.partition == NO_PARTITION and outcome.reaction is Reaction.STOP:
+                raise self.refusal(Code(outcome.code), outcome.reason, outcome.reason)
             if outcome.reaction is Reaction.RETRY and outcome.code != Code.STALE_PLAN:
                 self.note(outcome.reason)
             else:
@@ -192,7 +194,7 @@ class Run:
             return EosError(
                 f"{name}: {message}. State lives with the partition of its key, so the source must be keyed by the "
                 "state's key, as Kafka's Java client does it.",
-                "Mend what writes the source, or put a pipeline in between that keys it anew, or declare "
+                "Correct what writes the source, or put a pipeline in between that sets the keys, or declare "
                 "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
             )
         return EosError(f"{name}: {MEANINGS[code].meaning}: {described}", f"{MEANINGS[code].remedy}.".capitalize())
@@ -300,7 +302,7 @@ class Run:
 
     def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
         """Commits the partitions of which no row came, if all others are done: a task that failed may have had more."""
-        found = [o.partition for o in outcomes]
+        found = [o.partition for o in outcomes if o.partition != NO_PARTITION]
         if twice := {p for p in found if found.count(p) > 1}:
             raise EosError(
                 f"Rows of {self.pipeline.source.name}/{min(twice)} came to two tasks: each may have committed a part.",
@@ -330,10 +332,8 @@ class Run:
         tails = {p.partition: p.tail for p in plans if p.partition in chosen}
         self.state.check(tails)
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        with planning(self.pipeline, ranges):
-            folded = Folding(self.pipeline, self.source_partitions, ranges, keep=keep).fold(
-                source, self.state.at(tails)
-            )
+        folding = Folding(self.pipeline, self.source_partitions, ranges, keep=keep)
+        folded = folding.fold(source, self.state.at(tails))
         check_determinism(self.pipeline, source, [folded.outputs, *folded.changes])
         return folded
 

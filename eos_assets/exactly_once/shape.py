@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from eos_assets.errors import Code, EosError
 from eos_assets.exactly_once.job import REASON_CHARACTERS, OffsetRange
 from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.exactly_once.spark_errors import MARK
 from eos_assets.exactly_once.spark_plan import explained, source_plan
 from eos_assets.exactly_once.user_code import check_frame, planning
 from eos_assets.exactly_once.wrong_transform import refuse_wrong
@@ -133,7 +134,7 @@ def numbered(present: set[str]) -> str:
 
 
 def guarded(column: str) -> str:
-    too_large = f"raise_error('eos:{Code.BATCH_TOO_LARGE}:')"
+    too_large = f"raise_error('{MARK}{Code.BATCH_TOO_LARGE}:')"
     return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN {too_large} ELSE {column} END"
 
 

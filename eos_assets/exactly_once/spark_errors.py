@@ -6,8 +6,11 @@ record, and a record may hold anything, so the text of such an error decides not
 """
 
 import re
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
 
 from eos_assets.errors import Code
 
@@ -15,8 +18,9 @@ if TYPE_CHECKING:
     from pyspark.errors import QueryContext
     from pyspark.sql import Column
 
-#: How an expression of ours in a plan raises a code: `eos:<code>:<message>`.
+#: How an expression of ours in a plan raises a code: `<mark><code>:<message>`. No record can know the mark.
 RAISED = "USER_RAISED_EXCEPTION"
+MARK = f"eos:{secrets.token_hex(8)}:"
 #: Conditions of Spark's Kafka reader: a range is no longer what it was when it was planned.
 KAFKA = "KAFKA_"
 UNREADABLE = "FAILED_READ_FILE"
@@ -25,6 +29,11 @@ UNREADABLE = "FAILED_READ_FILE"
 TASK = re.compile(r"\(TID \d+\) \([^)]*\): ([\w.$]+(?:: Python worker exited unexpectedly[^.\n]*)?)")
 LOST = re.compile(
     r"org\.apache\.spark\.SparkException: Python worker exited|ExecutorLostFailure|org\.apache\.spark\.shuffle\."
+    r"|java\.lang\.OutOfMemoryError|TaskKilled|TaskResultLost"
+)
+#: The same where the whole job ended, in Spark's first line.
+ENDED = re.compile(
+    r"SparkContext was shut down|has failed the maximum allowable number of times|StatusCode\.UNAVAILABLE"
 )
 CONNECTION = re.compile(
     r"(org\.apache\.kafka|java\.net|java\.io)\.[\w.]*Exception|java\.util\.concurrent\.TimeoutException"
@@ -60,7 +69,7 @@ def raise_code(code: Code, message: "Column") -> "Column":
     """A column that fails the job with a code of ours."""
     from pyspark.sql import functions as f
 
-    return f.raise_error(f.concat(f.lit(f"eos:{code}:"), message))
+    return f.raise_error(f.concat(f.lit(f"{MARK}{code}:"), message))
 
 
 def classify(failure: BaseException) -> SparkFailure:
@@ -68,6 +77,8 @@ def classify(failure: BaseException) -> SparkFailure:
     from pyspark.errors import PySparkException, PythonException
 
     text = str(failure)
+    if isinstance(failure, KafkaException):
+        return SparkFailure(Code.KAFKA_UNAVAILABLE, text)
     if isinstance(failure, PythonException):
         return of_python(text)
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
@@ -111,9 +122,8 @@ def brief(failure: BaseException) -> str:
 
 def of_a_plan(raised: str, message: str) -> SparkFailure:
     """A code of ours that an expression raised, or else what the transform raised."""
-    prefix, _, rest = raised.partition(":")
-    code, separator, words = rest.partition(":")
-    if prefix == "eos" and separator and code in set(Code):
+    if raised.startswith(MARK):
+        code, _, words = raised.removeprefix(MARK).partition(":")
         return SparkFailure(Code(code), words)
     return SparkFailure(Code.TRANSFORM_RAISED, message)
 
@@ -132,7 +142,7 @@ def of_the_jvm(text: str) -> SparkFailure:
     """An error with neither class nor condition of its own in Python."""
     task = TASK.search(text)
     kind = task.group(1) if task else text
-    if LOST.match(kind):
+    if LOST.match(kind) or ENDED.search(text.partition("\n")[0]):
         return SparkFailure(Code.WORKER_LOST, kind[:LONGEST] if task else first_line(text))
     if (not task or kind.startswith("org.apache.")) and (denied := DENIED.search(text)):
         line = next(line for line in text.splitlines() if denied.group(0) in line)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import re
 import threading
 from dataclasses import dataclass
@@ -13,9 +14,8 @@ if TYPE_CHECKING:
 SCAN = "Scan KafkaRelation"
 #: Standard output belongs to the whole process: two runs at once must not read each other's plans.
 EXPLAINING = threading.Lock()
-OPERATOR = re.compile(
-    r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+).*?(?:\((\d+)\)(?: \[Reuses operator id: (\d+)\])?)?$"
-)
+OPERATOR = re.compile(r"^([\s:]*(?:[+:]- )?)(?:\* )?(Scan \w+|\w+).*?(?:\((\d+)\))?$")
+REUSED = re.compile(r"^ \[Reuses operator id: (\d+)\]")
 SUBQUERIES = "\n===== Subqueries =====\n"
 
 
@@ -30,10 +30,12 @@ class Operator:
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """What lies between the result and the source topic."""
+    """The operators between the result and the source topic."""
 
     #: For each scan of the topic, the operators from the root of the plan down to it.
     paths: list[list[Operator]]
+    #: Whether Spark knows that the result has no rows.
+    empty: bool = False
     #: Whether a subquery in an expression reads the topic, too.
     in_subquery: bool = False
 
@@ -41,10 +43,13 @@ class SourcePlan:
     def operators(self) -> list[Operator]:
         return list({operator.id: operator for path in self.paths for operator in path}.values())
 
-    def shared(self) -> set[str]:
+    def meeting(self) -> set[str]:
         """The numbers of the operators in which two scans of the topic come together."""
-        ids = [operator.id for path in self.paths for operator in path]
-        return {number for number in ids if ids.count(number) > 1}
+        found = set()
+        for one, other in itertools.combinations(self.paths, 2):
+            common = [a.id for a, b in zip(one, other, strict=False) if a.id == b.id]
+            found |= set(common[-1:])
+        return found
 
 
 def explained(df: "DataFrame") -> str:
@@ -63,21 +68,26 @@ def source_plan(text: str, source: str) -> SourcePlan:
     of_source = re.compile(rf"strategy=Assign\[{re.escape(source)}-\d+[,\]]")  # how `read_ranges` reads it
     paths: list[list[Operator]] = []
     stack: list[tuple[int, Operator]] = []
+    scans: list[Operator] = []
     for line in tree.splitlines():
         match = OPERATOR.match(line.rstrip())
         if match is None:
             continue
-        indent, name, number, reused = match.groups()
+        indent, name, number = match.groups()
         while stack and stack[-1][0] >= len(indent):
             stack.pop()
-        stack.append((len(indent), Operator(name, number or "", details(rest, number, name))))
-        reads = name == SCAN and of_source.search(line)
-        if reads or (reused and any(reused == operator.id for path in paths for operator in path)):
-            paths.append([operator for _, operator in stack])
-    return SourcePlan(paths, in_subquery=bool(of_source.search(subqueries)))
+        operator = Operator(name, number or "", details(rest, number, name))
+        stack.append((len(indent), operator))
+        scans += [operator] * ("Scan" in name)
+        again = REUSED.match(operator.details)
+        known = {one.id for path in paths for one in path}
+        if (name == SCAN and of_source.search(line)) or (again and again.group(1) in known):
+            paths.append([one for _, one in stack])
+    empty = bool(scans) and all("\nArguments: <empty>" in scan.details for scan in scans)
+    return SourcePlan(paths, empty, in_subquery=bool(of_source.search(subqueries)))
 
 
 def details(rest: str, number: str | None, name: str) -> str:
-    """The lines below `(number) name`, up to the next empty one."""
+    """What follows `(number) name`, up to the next empty line."""
     _, found, behind = f"\n{rest}".partition(f"\n({number}) {name}")
     return behind.partition("\n\n")[0] if found else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from eos_assets.errors import TaskError
+from eos_assets.errors import Code, TaskError
 from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.outcome import NO_PARTITION, failed, record_batch
 from eos_assets.exactly_once.pieces import by_partition
@@ -32,6 +32,10 @@ def writing_task(job: Job) -> Task:
                 if job.spark_retries(error.code, attempt):
                     raise
                 yield record_batch(failed(NO_PARTITION, error.code, str(error), attempt))
+                return
+            if partition not in job.ranges:
+                text = f"the transform returned a row with origin.partition {partition}, which this job does not read"
+                yield record_batch(failed(NO_PARTITION, Code.INVALID_RESULT, text, attempt))
                 return
             writer = PartitionWriter(job, job.ranges[partition], attempt)
             yield record_batch(writer.run(piece for _, piece in pieces))

@@ -1,6 +1,8 @@
 """One source partition in one task: rows in, committed transactions out, and an outcome that says what became of it."""
 
+import contextlib
 import time
+import traceback
 from collections.abc import Iterable
 
 import numpy as np
@@ -65,7 +67,8 @@ class PartitionWriter:
             self.transaction.abandon(error)
             if self.job.spark_retries(error.code, self.task_attempt):
                 raise error from failure
-            self.drain()
+            with contextlib.suppress(TaskError):  # the first error is the one that counts
+                self.drain()
             return self.outcome(error.code, str(error))
         except BaseException as ended:
             self.transaction.abandon(ended)
@@ -91,6 +94,7 @@ class PartitionWriter:
             return failure
         if isinstance(failure, EosError):
             return TaskError(getattr(failure, "code", Code.TOPIC_UNREADABLE), str(failure))
+        traceback.print_exception(failure)  # to the log of the executor
         return TaskError(Code.UNEXPECTED, f"{type(failure).__name__}: {failure}")
 
     def timed_out(self) -> str:

@@ -12,12 +12,13 @@ WINDOWS = re.compile(r"(?!WindowGroupLimit)\w*Window\w*")  # that one is always 
 AGGREGATES = re.compile(r"\w*Aggregate\w*|\w*Groups\w*|\w*Sessions")
 JOINS = re.compile(r"\w*Join|CartesianProduct")
 
-#: How an operator says that it keeps each source record to itself: it groups by `origin`.
+#: How an operator keeps each source record to itself: it groups by `origin`.
 BY_ORIGIN = {
     WINDOWS: re.compile(r"windowspecdefinition\((?:\w+#\d+L?, )*origin#\d+, "),
     AGGREGATES: re.compile(r"^(?:Keys \[\d+\]|Arguments): \[(?:[^\[\]]*, )?origin#\d+[,\]]", re.MULTILINE),
-    JOINS: re.compile(r"^Left keys \[\d+\]: \[(?:.*, )?origin#\d+[,\]]", re.MULTILINE),
 }
+KEYS = re.compile(r"^(?:Left|Right) keys \[\d+\]: \[(.*)\]$", re.MULTILINE)
+ORIGIN = re.compile(r"origin#\d+")
 ONE_RECORD = "A transform is a function of one record, because a run may end at any offset"
 STATEFUL = "declare the pipeline with @stateful, which keeps what it combined from run to run"
 NOTHING = "Nothing was written."
@@ -34,6 +35,12 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
             )
     if pipeline.stateful:
         return
+    if not plan.paths and not plan.empty:
+        raise refusal(
+            pipeline,
+            "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)",
+            "leave it out; a function over batches is mapInArrow() or mapInPandas().",
+        )
     if plan.in_subquery:
         raise refusal(pipeline, "reads all its records in a subquery", f"to combine records, {STATEFUL}.")
     for operator in plan.operators:
@@ -44,7 +51,7 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
                 f"to compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
                 "posexplode() or partition the window by `origin`.",
             )
-        if combines(operator, AGGREGATES):
+        if combines(operator, AGGREGATES) or takes_a_table(operator, plan):
             raise refusal(
                 pipeline,
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
@@ -52,7 +59,7 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
                 "`unique_within`; to combine what one record gave, group by `origin`.",
             )
     for operator in plan.operators:
-        if operator.id in plan.shared() and combines(operator, JOINS):
+        if operator.id in plan.meeting() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
             raise refusal(
                 pipeline,
                 f"joins its records with each other ({operator.name} in its plan)",
@@ -62,6 +69,19 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
 
 def combines(operator: Operator, kind: re.Pattern[str]) -> bool:
     return bool(kind.fullmatch(operator.name)) and not BY_ORIGIN[kind].search(operator.details)
+
+
+def takes_a_table(operator: Operator, plan: SourcePlan) -> bool:
+    """Whether a Python table function gets many records: Spark then brings them together before it."""
+    below = ([one.name for one in path[path.index(operator) :]] for path in plan.paths if operator in path)
+    return operator.name.endswith("EvalPythonUDTF") and any("Exchange" in names for names in below)
+
+
+def joins_by_origin(join: Operator) -> bool:
+    """Whether each record meets only itself: `origin` on both sides."""
+    left, right = [*KEYS.findall(join.details), "", ""][:2]
+    pairs = zip(left.split(", "), right.split(", "), strict=False)
+    return any(ORIGIN.fullmatch(one) and ORIGIN.fullmatch(other) for one, other in pairs)
 
 
 def refusal(pipeline: Pipeline, what: str, way_out: str) -> EosError:

@@ -267,11 +267,15 @@ def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) ->
     return f.coalesce(f.concat("topic", f.lit(name(""))), f.lit(default))
 
 
-def check_maps(connection: Connection, topic: str) -> None:
-    """Reads the provenance topic here, after a job over it failed: a message that is not a map is an error of its own,
-    and what Spark says about a failed task need not be interpreted."""
-    for message in streams(connection, {(topic, partition): 0 for partition in connection.partitions(topic)}):
-        provenance.read(message)
+def check_maps(failure: Exception, connection: Connection, topic: str) -> None:
+    """Reads the provenance topic here, after a Python worker failed over it: a message that is not a map is an error of
+    its own, and the report of the failed task need not be interpreted."""
+    from pyspark.errors import PythonException
+
+    if isinstance(failure, PythonException):
+        starts = {(topic, partition): 0 for partition in connection.partitions(topic)}
+        for message in streams(connection, starts):
+            provenance.read(message)
 
 
 def unfolded(read: "DataFrame", provenance_topic: str, topics: list[str]) -> "DataFrame":

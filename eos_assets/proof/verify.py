@@ -206,10 +206,10 @@ class Verifier:
             with batches(self.spark, swift=False):
                 return tallies(unioned(frames), by_origin=self.mode is Mode.EXACTLY_ONCE)
         except Exception as failure:
-            check_maps(self.connection, self.names.provenance)
+            check_maps(failure, self.connection, self.names.provenance)
             raise EosError(
                 f"{self.pipeline.name} could not be proven to the end: {classify(failure).described}",
-                "If that is what the transform raises today on records of earlier: mend it, or declare another "
+                "If that is what the transform raises today on records of earlier: correct it, or declare another "
                 "code_version. Nothing is said about the invariants.",
             ) from failure
 

@@ -77,7 +77,7 @@ from eos_assets.settings import Settings
 settings = Settings.load()
 connection, spark = Connection.load(settings), SparkResource().spark_session
 for pipeline in (file_transactions, balances):
-    once = RunOptions(failures=Failures(failpoint="before_commit", action="exit"))
+    once = RunOptions(accepted_spark=settings.accept_spark, failures=Failures(failpoint="before_commit", action="exit"))
     report = run_pipeline(pipeline, spark, connection, once)
     proof = verify_pipeline(pipeline, spark, connection, full=True)
     facts = [fact.look(pipeline, spark, connection) for fact in pipeline.facts]

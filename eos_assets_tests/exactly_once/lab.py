@@ -20,7 +20,11 @@ from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.proof.invariants import Finding
 from eos_assets.proof.verification import Verification
 from eos_assets.proof.verify import verify_pipeline
+from eos_assets.settings import Settings
 from eos_assets_tests.exactly_once.watcher import Seen, Watcher
+
+#: The tests may run on another Spark than the tested ones: docs/compatibility.md.
+ACCEPTED = Settings.load().accept_spark
 
 
 def squared(records: DataFrame) -> DataFrame:
@@ -77,9 +81,8 @@ class Lab:
         return producer
 
     def run(self, failures: Failures | None = None, **options: Any) -> RunReport:
-        return run_pipeline(
-            self.pipeline, self.spark, self.connection, RunOptions(failures=failures or Failures(), **options)
-        )
+        chosen = RunOptions(**{"failures": failures or Failures(), "accepted_spark": ACCEPTED, **options})
+        return run_pipeline(self.pipeline, self.spark, self.connection, chosen)
 
     def proof(self, **options: Any) -> Verification:
         return verify_pipeline(self.pipeline, self.spark, self.connection, **options)

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -45,6 +46,8 @@ class Reported(PySparkException):
 #: What a JVM reports without a class or a condition of its own, and the code for it.
 OF_THE_JVM = {
     "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider …": Code.WORKER_LOST,
+    "TaskKilled (Preempted)": Code.WORKER_LOST,
+    "java.lang.OutOfMemoryError: Java heap space": Code.WORKER_LOST,
     "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)": Code.WORKER_LOST,
     "org.apache.spark.shuffle.FetchFailedException: Connection reset": Code.WORKER_LOST,
     "org.apache.kafka.common.errors.TimeoutException: Timeout expired": Code.KAFKA_UNAVAILABLE,
@@ -65,6 +68,22 @@ def test_each_report_of_the_jvm_has_its_code(report: str, code: Code) -> None:
 
 
 @pytest.mark.parametrize(
+    "report",
+    [
+        "Job 7 cancelled because SparkContext was shut down",
+        "Job aborted due to stage failure: ShuffleMapStage 3 has failed the maximum allowable number of times: 4.",
+        "<_InactiveRpcError of RPC that terminated with: status = StatusCode.UNAVAILABLE",
+    ],
+)
+def test_a_job_that_ended_without_a_failed_task_is_retried(report: str) -> None:
+    assert classify(Exception(report)).code is Code.WORKER_LOST
+
+
+def test_a_broker_that_does_not_answer_the_driver_is_retried() -> None:
+    assert classify(KafkaException(KafkaError(KafkaError._TIMED_OUT))).code is Code.KAFKA_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
     ("condition", "code"),
     [
         ("KAFKA_DATA_LOSS.ADDITIONAL_PARTITION_NOT_FOUND_FOR_OFFSET", Code.KAFKA_UNAVAILABLE),
@@ -81,10 +100,11 @@ def test_each_condition_has_its_code(condition: str, code: Code) -> None:
 @pytest.mark.parametrize("report", [text for text, code in OF_THE_JVM.items() if code is not Code.TRANSFORM_RAISED])
 def test_what_a_record_says_decides_nothing(report: str) -> None:
     """The same words are an error of their own, and nothing but words in what a transform quotes."""
-    quotes = f"cannot parse {TASK}{report}\ncimpl.KafkaException: KafkaError\neos:fenced:x\n"
+    quotes = f"cannot parse {TASK}{report}\ncimpl.KafkaException: KafkaError\n"
     failures: dict[str, Exception] = {
         "[CAST": Reported(f"[CAST_INVALID_INPUT] The value '{quotes}' cannot be cast", "CAST_INVALID_INPUT"),
         "[USER": Reported(f"[USER_RAISED_EXCEPTION] {quotes}", "USER_RAISED_EXCEPTION", errorMessage=quotes),
+        "[USER_": Reported("[USER_] x", "USER_RAISED_EXCEPTION", errorMessage=f"eos:{Code.KAFKA_UNAVAILABLE}:x"),
         "ValueError: cannot parse": PythonException(f"{TRACEBACK}ValueError: {quotes}"),
         "": Exception(f"{TASK}java.lang.NumberFormatException: {quotes}"),
     }

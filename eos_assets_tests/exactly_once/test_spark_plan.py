@@ -52,8 +52,11 @@ def test_a_subquery_and_an_exchange_that_is_used_twice_read_the_source_too() -> 
 * SortMergeJoin Inner (5)
 :- Exchange (2)
 :  +- Scan KafkaRelation(strategy=Assign[x-0]) (1)
-+- ReusedExchange (4) [Reuses operator id: 2]
++- ReusedExchange (4)
 
+
+(4) ReusedExchange [Reuses operator id: 2]
+Output [1]: [key#1]
 
 (5) SortMergeJoin
 Left keys [1]: [key#1]
@@ -65,6 +68,6 @@ Scan KafkaRelation(strategy=Assign[y-0]) (6)
 """
     plan = source_plan(explained, "x")
     assert names(plan) == [["SortMergeJoin", "Exchange", "Scan KafkaRelation"], ["SortMergeJoin", "ReusedExchange"]]
-    assert plan.shared() == {"5"}
+    assert plan.meeting() == {"5"}
     assert not plan.in_subquery
     assert source_plan(explained, "y").in_subquery

@@ -259,7 +259,7 @@ def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # t
     lab.fill(900)
     reported: list[str] = []
     assert lab.run(Failures(probability=0.3, seed=4), say=reported.append).complete
-    (shuffle,) = [text for text in reported if "shuffles its records" in text]
+    (shuffle,) = [text for text in reported if "together and in order" in text]
     assert "twice as long" in shuffle
     lab.assert_squares(range(900))
     assert lab.lag() == 0

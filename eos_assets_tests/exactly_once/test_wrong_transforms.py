@@ -43,6 +43,18 @@ def with_itself(records: DataFrame) -> DataFrame:
     return records.alias("a").join(records.alias("b"), f.expr("a.key = b.key")).select("a.key", "a.value", "a.origin")
 
 
+def with_the_next(records: DataFrame) -> DataFrame:
+    later = f.expr("struct(origin.partition, origin.offset + 1 as offset, origin.ordinal + 1 as ordinal)")
+    following = records.select(f.col("value").alias("later"), later.alias("next_origin"))
+    joined = records.join(following, f.expr("origin = next_origin"), "left")
+    return joined.select("key", f.col("later").alias("value"), "origin")
+
+
+def collected(records: DataFrame) -> DataFrame:
+    rows = outputs(records)
+    return records.sparkSession.createDataFrame(rows.toPandas(), rows.schema)
+
+
 def in_a_subquery(records: DataFrame) -> DataFrame:
     text = "select key, (select max(value) from {records}) as value, origin from {records}"
     return records.sparkSession.sql(text, records=records)
@@ -61,6 +73,9 @@ COMBINING: dict[str, tuple[Transform, str, str]] = {
     "limit": (lambda r: outputs(r.limit(10)), "limits or samples", "leave out limit"),
     "sample": (lambda r: outputs(r.sample(0.5, seed=1)), "limits or samples", "leave out limit"),
     "join with itself": (with_itself, "joins its records with each other", "join on `origin`"),
+    "join with the record after it": (with_the_next, "joins its records with each other", "join on `origin`"),
+    "localCheckpoint": (lambda r: outputs(r.localCheckpoint()), "cannot follow back", "leave it out"),
+    "toPandas": (collected, "cannot follow back", "leave it out"),
     "subquery": (in_a_subquery, "in a subquery", "@stateful"),
 }
 
@@ -173,8 +188,29 @@ def rejoined(records: DataFrame) -> DataFrame:
     return records.select("key", "origin").join(doubled, "origin").select("key", f.col("v").alias("value"), "origin")
 
 
+def named_after_a_union(records: DataFrame) -> DataFrame:
+    """The join is above the union: two scans come together, and no record meets another one."""
+    names = records.sparkSession.createDataFrame([("1", "one")], "number string, name string")
+    both = records.where("origin.offset % 2 = 0").union(records.where("origin.offset % 2 = 1"))
+    joined = both.join(f.broadcast(names), f.expr("cast(value as string) = number"), "left")
+    return joined.select("key", f.coalesce("name", "value").alias("value"), "origin")
+
+
+def test_a_join_with_itself_is_refused_without_adaptive_execution(make_lab: MakeLab) -> None:
+    """There Spark reads both sides once, and the plan names the second one only by a number."""
+    lab = make_lab(with_itself)
+    lab.fill(90)
+    lab.spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        with pytest.raises(EosError, match="joins its records with each other"):
+            lab.run()
+    finally:
+        lab.spark.conf.unset("spark.sql.adaptive.enabled")
+    assert_nothing_written(lab)
+
+
 @pytest.mark.connect
-@pytest.mark.parametrize("transform", [regrouped, ranked, rejoined])
+@pytest.mark.parametrize("transform", [regrouped, ranked, rejoined, named_after_a_union])
 def test_what_one_record_gave_may_be_combined(make_lab: MakeLab, transform: Transform) -> None:
     """Grouped by `origin` it does not matter where a range is cut."""
     lab = make_lab(transform)
@@ -213,6 +249,28 @@ def nothing(records: DataFrame) -> DataFrame:
 
 def misnamed(records: DataFrame) -> DataFrame:
     return records.select(f.col("value"), records.valeu, "origin")
+
+
+def moved(records: DataFrame) -> DataFrame:
+    origin = f.col("origin").withField("partition", f.lit(9))
+    return records.select("key", "value", origin.alias("origin"))
+
+
+def hidden(records: DataFrame) -> DataFrame:
+    return records.select("key", "value", f.when(f.col("origin.offset") < 0, f.col("origin")).alias("origin"))
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"), [(moved, "origin.partition 9"), (hidden, "a row without an origin")], ids=["moved", "hidden"]
+)
+def test_rows_that_belong_to_no_partition_are_refused_however_many_tasks_find_them(
+    make_lab: MakeLab, transform: Transform, told: str
+) -> None:
+    lab = make_lab(transform, on_error="isolate")
+    lab.fill(90)
+    with pytest.raises(EosError, match=told):
+        lab.run()
+    assert_nothing_written(lab)
 
 
 @pytest.mark.connect
