@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from eos_assets.errors import Code
 from eos_assets.exactly_once import provenance
 from eos_assets.exactly_once.business_key import business_key, shown
 from eos_assets.exactly_once.folding import home_of
@@ -17,6 +18,7 @@ from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.routes import partitions
 from eos_assets.exactly_once.shape import KEY, digest_of, transformed, travelling
 from eos_assets.exactly_once.source import ORDINAL, read_ranges, records
+from eos_assets.exactly_once.spark_errors import classify
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.tail import streams
 from eos_assets.proof.case import KEPT, NAMED, RECORD
@@ -268,11 +270,9 @@ def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) ->
 
 
 def check_maps(failure: Exception, connection: Connection, topic: str) -> None:
-    """Reads the provenance topic here, after a Python worker failed over it: a message that is not a map is an error of
-    its own, and the report of the failed task need not be interpreted."""
-    from pyspark.errors import PythonException
-
-    if isinstance(failure, PythonException):
+    """Reads the provenance topic here, after a function raised in a task over it: a message that is not a map is an
+    error of its own, and the report of the failed task need not be interpreted."""
+    if classify(failure).code is Code.TRANSFORM_RAISED:
         starts = {(topic, partition): 0 for partition in connection.partitions(topic)}
         for message in streams(connection, starts):
             provenance.read(message)
