@@ -100,9 +100,11 @@ def in_the_query(contexts: "list[QueryContext] | None") -> str:
     from pyspark.errors import QueryContextType
 
     for context in contexts or []:
-        if context.contextType() is QueryContextType.DataFrame:
-            return f"{context.callSite()}: {context.fragment()}()"
-        return f"in SQL: {context.fragment()}"
+        if context.contextType() is not QueryContextType.DataFrame:
+            return f"in SQL: {context.fragment()}"
+        path, _, line = context.callSite().rpartition(":")
+        if line.isdigit():  # else it is a line of Spark's own
+            return f"{path}, line {line}: {context.fragment()}()"
     return ""
 
 

@@ -10,7 +10,7 @@ from eos_assets.errors import EosError
 from eos_assets.exactly_once.code_version import plain_function
 from eos_assets.exactly_once.job import OffsetRange, places
 from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.spark_errors import INSTALLED, brief
+from eos_assets.exactly_once.spark_errors import INSTALLED, classify
 
 OURS = str(Path(__file__).parent)
 
@@ -23,10 +23,10 @@ def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None
     except EosError:
         raise
     except Exception as failure:
-        line = own_line(failure)
+        reported = classify(failure)
+        line = own_line(failure) or reported.line_of_code or definition(pipeline)
         raise EosError(
-            f"The transform of {pipeline.name} cannot be planned{where(pipeline, ranges)}: {brief(failure)}"
-            f"{f' ({line})' * bool(line)}",
+            f"The transform of {pipeline.name} cannot be planned{where(pipeline, ranges)}: {reported.message} ({line})",
             "Correct the transform. Nothing was read or written.",
         ) from failure
 
@@ -51,7 +51,7 @@ def check_pair(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 def wrong_result(found: str, wanted: str, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> EosError:
     return EosError(
         f"The transform of {pipeline.name} returned {found} instead of {wanted}{where(pipeline, ranges)}"
-        f"{definition(pipeline)}.",
+        f" ({definition(pipeline)}).",
         f"Return {wanted}{': a `return` may be missing' * (found == 'None')}. Nothing was read or written.",
     )
 
@@ -75,6 +75,6 @@ def definition(pipeline: Pipeline) -> str:
     """Where the user's function is defined."""
     function = plain_function(pipeline.fold or pipeline.transform)
     if not isinstance(function, FunctionType):
-        return ""
+        return type(function).__name__
     code = function.__code__
-    return f" ({code.co_filename}, line {code.co_firstlineno}, in {code.co_name})"
+    return f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}"

@@ -85,7 +85,7 @@ def test_a_scan_of_another_topic_is_not_taken_for_the_source(make_lab: MakeLab, 
         servers = lab.connection.bootstrap_servers
         other = records.sparkSession.read.format("kafka").option("kafka.bootstrap.servers", servers)
         named = other.option("subscribe", table).load().select(f.col("key").alias("k"), f.col("value").alias("name"))
-        few = f.broadcast(records.localCheckpoint())
+        few = f.broadcast(records)
         return named.join(few, f.col("k") == f.col("key")).select("key", f.col("name").alias("value"), "origin")
 
     lab = make_lab(joined, partitions=1, drops=True)

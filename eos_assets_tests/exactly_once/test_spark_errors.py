@@ -143,7 +143,7 @@ def test_spark_4_2_reports_what_is_read_here(spark: SparkSession) -> None:
     query = failed(one.select(f.col("value").cast("int")))
     assert query.code is Code.TRANSFORM_RAISED
     assert query.message.startswith("[CAST_INVALID_INPUT]")
-    assert re.fullmatch(r".*/test_spark_errors\.py:\d+: cast\(\)", query.line_of_code)
+    assert re.fullmatch(r".*/test_spark_errors\.py, line \d+: cast\(\)", query.line_of_code)
     assert failed(one.selectExpr("int(value) as n")).line_of_code == "in SQL: int(value)"
 
     def price(value: str) -> float:

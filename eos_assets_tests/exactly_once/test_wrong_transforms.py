@@ -248,7 +248,7 @@ def nothing(records: DataFrame) -> DataFrame:
 
 
 def misnamed(records: DataFrame) -> DataFrame:
-    return records.select(f.col("value"), records.valeu, "origin")
+    return records.select(f.col("valeu").alias("value"), "origin")
 
 
 def moved(records: DataFrame) -> DataFrame:
@@ -287,10 +287,10 @@ def test_a_transform_that_returns_none_or_cannot_be_planned_names_its_line(make_
     assert "a `return` may be missing" in refusal.value.remedy
     with pytest.raises(EosError) as refusal:
         lab.with_(transform=misnamed).run()
-    place = lines.index('    return records.select(f.col("value"), records.valeu, "origin")') + 1
+    place = lines.index('    return records.select(f.col("valeu").alias("value"), "origin")') + 1
     assert f"cannot be planned for {places}: " in refusal.value.problem
     assert "valeu" in refusal.value.problem
-    assert f"({__file__}, line {place}, in misnamed: return records.select(" in refusal.value.problem
+    assert f"({__file__}, line {place}" in refusal.value.problem
     assert_nothing_written(lab)
 
 
