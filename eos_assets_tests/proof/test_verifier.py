@@ -1,8 +1,10 @@
 """What a proof sees beyond the mutants of the checks: foreign records, aborted ones; a transform of many records."""
 
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame
 
 from eos_assets_tests.exactly_once.forgery import Output, forge, right
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
@@ -28,32 +30,48 @@ def test_an_aborted_read(small: Lab) -> None:
     assert {"none_invented", "values_recompute"} <= seen
 
 
+ROWS = "key binary, value binary, origin struct<partition:int,offset:bigint,ordinal:bigint>"
+
+
+def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Counts its rows, and no plan shows that."""
+    count = 0
+    for batch in batches:
+        numbers = [b"%d" % number for number in range(count, count + batch.num_rows)]
+        count += batch.num_rows
+        yield batch.set_column(1, "value", pa.array(numbers, pa.binary()))
+
+
+def first_of_its_key(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    seen: set[bytes] = set()
+    for batch in batches:
+        keys = batch["key"].to_pylist()
+        first = [key not in seen and key not in keys[:at] for at, key in enumerate(keys)]
+        seen.update(keys)
+        yield batch.filter(pa.array(first))
+
+
 def test_a_transform_that_is_no_function_of_one_record_turns_red(make_lab: MakeLab) -> None:
     """Its result depends on where the ranges are cut."""
-
-    def numbered(records):  # type: ignore[no-untyped-def]
-        return records.select("key", f.monotonically_increasing_id().cast("string").alias("value"), "origin")
-
-    lab = make_lab(numbered, partitions=1)
+    lab = make_lab(lambda r: r.select("key", "value", "origin").mapInArrow(numbered, ROWS), partitions=1)
     lab.fill(100)
-    lab.run(max_records=50)
+    lab.run(max_records=30)
     lab.run()
     assert "values_recompute" in lab.broken()
     assert not lab.with_(deterministic=False).verify()["values_recompute"].evaluated
 
 
-@pytest.mark.parametrize("combined", ["numbered", "first of its key"])
-def test_records_that_are_combined_behind_a_shuffle_turn_red_after_one_run(make_lab: MakeLab, combined: str) -> None:
+@pytest.mark.parametrize("function", [numbered, first_of_its_key])
+def test_records_that_are_combined_behind_a_shuffle_turn_red_after_one_run(
+    make_lab: MakeLab, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> None:
     """The one job of the run had all of them, so running the transform again must not."""
 
-    def numbered(records: DataFrame) -> DataFrame:
-        number = f.row_number().over(Window.partitionBy("origin.partition").orderBy("origin.offset"))
-        return records.select("key", number.cast("string").alias("value"), "origin")
+    def combined(records: DataFrame) -> DataFrame:
+        rows = records.select("key", "value", "origin").repartition(1).sortWithinPartitions("origin.offset")
+        return rows.mapInArrow(function, ROWS)
 
-    def first(records: DataFrame) -> DataFrame:
-        return records.dropDuplicates(["key"]).select("key", "value", "origin")
-
-    lab = make_lab(numbered if combined == "numbered" else first, partitions=1, drops=combined != "numbered")
+    lab = make_lab(combined, partitions=1, drops=function is first_of_its_key)
     lab.produce(b"%d" % (number % 50) for number in range(100))
     assert lab.run().complete
     assert "values_recompute" in lab.broken()
