@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eos_assets.errors import Code, EosError, TaskError
 
-FAILPOINTS = ("before_init", "after_init", "mid_produce", "after_offsets", "before_commit", "after_commit")
+FAILPOINTS = ("before_init", "after_init", "mid_read", "mid_produce", "after_offsets", "before_commit", "after_commit")
 ACTIONS = ("raise", "exit", "stop")
 #: How a transaction fails that fails by chance: an error before its commit, an error right after it, a killed worker.
 KINDS = ("before_commit", "after_commit", "kill")

@@ -25,21 +25,20 @@ class SourceReader:
         self.names = names
         #: Whether a broker has answered it before.
         self.connected = False
-        self.consumer = Consumer(
-            {
-                **kafka,
-                "group.id": names.group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 1,
-                # Right after a commit the group offset is unstable for some milliseconds.
-                "retry.backoff.ms": 5,
-                "retry.backoff.max.ms": 10,
-            }
-        )
+        self.config = {
+            **kafka,
+            "group.id": names.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 1,
+            # Right after a commit the group offset is unstable for some milliseconds.
+            "retry.backoff.ms": 5,
+            "retry.backoff.max.ms": 10,
+        }
+        self.consumer = Consumer(self.config)
 
     def close(self) -> None:
         self.consumer.close()
@@ -52,6 +51,15 @@ class SourceReader:
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # it would go on asking for more, a thousand times a second
         return None if message is None else ledger.read(message)
+
+    def ledger_is_settled(self, partition: int) -> bool:
+        """Whether no transaction of anybody is open in a ledger partition."""
+        uncommitted = Consumer({**self.config, "isolation.level": "read_uncommitted"})
+        try:
+            _, high = watermarks(uncommitted, self.names.ledger, partition, new=True)
+        finally:
+            uncommitted.close()
+        return self.is_stable(self.names.ledger, partition, high - 1)
 
     def genesis(self, partition: int) -> Genesis | None:
         """The first entry of a ledger partition, which must be its genesis."""

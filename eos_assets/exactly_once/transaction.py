@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 from eos_assets.errors import Code
 from eos_assets.exactly_once.job import Job, OffsetRange
-from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.exactly_once.ledger import Genesis, LedgerEntry
 from eos_assets.exactly_once.marks import marks_of
-from eos_assets.exactly_once.resume import Decision, GoOn, StalePlan, decide
+from eos_assets.exactly_once.resume import Decision, GoOn, OffsetsMoved, StalePlan, decide
 from eos_assets.exactly_once.slice import Slice
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.verdicts import Abortable, Fatal, Fenced, step, watchdog
@@ -62,10 +62,17 @@ class Transaction:
         self.reach("after_init")
         # Step 3.
         tail = self.reader.ledger_tail(partition)
+        self.reach("mid_read")
         group = self.reader.group_offset(partition)
+        # Step 4.
+        decision = self.compare(tail, group)
+        return self.compare_again(decision) if isinstance(decision, OffsetsMoved) else decision
+
+    def compare(self, tail: Genesis | LedgerEntry | None, group: int | None) -> Decision:
+        """Step 4: what is committed, against the plan."""
+        partition = self.planned.partition
         self.new_ledger = tail is None
         committed = None if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
-        # Step 4.
         decision = decide(
             ledger=committed,
             group=group,
@@ -80,6 +87,18 @@ class Transaction:
                 return StalePlan(
                     committed or 0, f"the state was loaded at {loaded}, but {now} is committed: plan again"
                 )
+        return decision
+
+    def compare_again(self, decision: Decision) -> Decision:
+        """Ledger and group offset differ, too, if a newer attempt committed between the two reads. They are really
+        apart only if they still say the same after a moment at which no transaction was open in the ledger."""
+        partition, deadline = self.planned.partition, time.monotonic() + self.patience
+        while time.monotonic() < deadline:
+            settled = self.reader.ledger_is_settled(partition)
+            tail = self.reader.ledger_tail(partition)
+            before, decision = decision, self.compare(tail, self.reader.group_offset(partition))
+            if not isinstance(decision, OffsetsMoved) or (settled and decision == before):
+                break
         return decision
 
     def begin(self, upto: int | None = None) -> None:

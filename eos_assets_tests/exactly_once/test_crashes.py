@@ -96,6 +96,21 @@ def test_a_late_zombie_with_an_old_plan_writes_nothing(make_lab: MakeLab, tmp_pa
     assert lab.broken() == set()
 
 
+def test_a_zombie_overtaken_between_two_reads_does_not_blame_the_offsets(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F5: stopped with the ledger read and the group offset not; the successor commits before it wakes."""
+    lab = make_lab(partitions=1)
+    lab.fill(500)
+    zombie = Background(lab, Failures(failpoint="mid_read", action="stop", pid_folder=str(tmp_path)))
+    pid = stopped(tmp_path)
+    assert lab.run().complete
+    os.kill(pid, signal.SIGCONT)
+    report = zombie.result()
+    assert report.entries == []
+    assert [outcome.outcome for outcome in report.outcomes] == ["already_done"]
+    lab.assert_squares(range(500))
+    assert lab.broken() == set()
+
+
 def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab: MakeLab, tmp_path: Path) -> None:
     """F5, the other way round: the successor is the one that is fenced, and each range is there once."""
     lab = make_lab(partitions=1)
