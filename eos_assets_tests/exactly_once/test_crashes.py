@@ -64,49 +64,27 @@ def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     lab.assert_squares(range(300))
 
 
-def test_a_zombie_that_wakes_after_its_successor_is_fenced(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F4: stopped with everything produced, just before its commit."""
+@pytest.mark.parametrize(
+    ("failpoint", "outcome"),
+    [
+        pytest.param("before_commit", "fenced", id="F4, with everything produced"),
+        pytest.param("before_init", "already_done", id="F5, with an old plan"),
+        pytest.param("mid_read", "already_done", id="F5, with the ledger read and the group offset not"),
+    ],
+)
+def test_a_zombie_that_wakes_after_its_successor_writes_nothing(
+    make_lab: MakeLab, tmp_path: Path, failpoint: str, outcome: str
+) -> None:
     lab = make_lab(partitions=1)
     lab.fill(500)
-    zombie = Background(lab, Failures(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
+    zombie = Background(lab, Failures(failpoint=failpoint, action="stop", pid_folder=str(tmp_path)))
     pid = stopped(tmp_path)
-    successor = lab.run()
-    assert successor.complete
+    assert lab.run().complete
     os.kill(pid, signal.SIGCONT)
     report = zombie.result()
     assert report.entries == []
-    assert [outcome.outcome for outcome in report.outcomes] == ["fenced"]
+    assert [found.outcome for found in report.outcomes] == [outcome]
     assert report.complete, "the successor did its work"
-    lab.assert_squares(range(500))
-    assert lab.broken() == set()
-
-
-def test_a_late_zombie_with_an_old_plan_writes_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F5: stopped before `init_transactions`, woken after its successor's commit."""
-    lab = make_lab(partitions=1)
-    lab.fill(500)
-    zombie = Background(lab, Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
-    assert lab.run().complete
-    os.kill(pid, signal.SIGCONT)
-    report = zombie.result()
-    assert report.entries == []
-    assert [outcome.outcome for outcome in report.outcomes] == ["already_done"]
-    lab.assert_squares(range(500))
-    assert lab.broken() == set()
-
-
-def test_a_zombie_overtaken_between_two_reads_does_not_blame_the_offsets(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F5: stopped with the ledger read and the group offset not; the successor commits before it wakes."""
-    lab = make_lab(partitions=1)
-    lab.fill(500)
-    zombie = Background(lab, Failures(failpoint="mid_read", action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
-    assert lab.run().complete
-    os.kill(pid, signal.SIGCONT)
-    report = zombie.result()
-    assert report.entries == []
-    assert [outcome.outcome for outcome in report.outcomes] == ["already_done"]
     lab.assert_squares(range(500))
     assert lab.broken() == set()
 
