@@ -1,9 +1,11 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
+# How many processes run tests; each has a Kafka and a Spark of its own, and waits for a good part of its time.
+PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test rehearsal checks pictures bench lint format types containers check up down lock clean
+.PHONY: help install demo test scenarios checks pictures bench lint format types containers check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,20 +23,20 @@ install: .venv/installed  ## create .venv with the locked versions (the other ta
 demo: install  ## run the main job on a Kafka and a Spark of its own
 	@$(BIN)/eos demo
 
-test: install  ## run the tests on a real Kafka and a real Spark
+test: install  ## run the tests on a real Kafka and a real Spark: ten minutes on two cores
 	@$(BIN)/eos jars
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses $(PROCESSES) --ignore eos_assets_tests/scenarios
 
-rehearsal: install  ## run the tests on a Spark cluster, three brokers and the commands of the compose file
+scenarios: install  ## run the tests that start servers of their own: UI, secured brokers, Connect, cluster, compose
 	@$(BIN)/eos jars
-	@$(BIN)/pytest -m rehearsal
+	@$(BIN)/pytest --numprocesses 2 --dist loadscope eos_assets_tests/scenarios
 
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks
 
 pictures: install  ## take the pictures of the README anew, with the Chromium of this machine
 	@$(BIN)/eos jars
-	@$(BIN)/python -m eos_assets_tests.served.pictures
+	@$(BIN)/python -m eos_assets_tests.scenarios.served.pictures
 
 bench: install  ## measure the price of exactly once against its peers
 	@$(BIN)/python benchmarks/throughput.py
@@ -55,7 +57,7 @@ containers: install  ## check the Dockerfile and, where docker-compose is instal
 	@if command -v docker-compose > /dev/null; then docker-compose --file docker/compose.yaml config --quiet; \
 	else echo "docker-compose is not installed: docker/compose.yaml is not checked."; test -z "$$CI"; fi
 
-check: lint types test  ## all that CI runs
+check: lint types test scenarios  ## all that CI runs
 
 up: install  ## start Kafka and Spark and leave them running
 	@$(BIN)/eos up

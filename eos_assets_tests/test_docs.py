@@ -82,3 +82,15 @@ def test_the_reports_of_spark_are_read_in_one_place() -> None:
     reading = re.compile(r"Traceback \\\(|(Authorization|Authentication)Exception|ExecutorLost|PythonException")
     found = {path.name for path in (ROOT / "eos_assets").rglob("*.py") if reading.search(path.read_text())}
     assert found == {"spark_errors.py"}
+
+
+def test_each_fault_that_a_test_cites_is_defined_and_no_other_is_called_tested() -> None:
+    cited = {
+        code
+        for path in (ROOT / "eos_assets_tests").rglob("test_*.py")
+        for code in re.findall(r"\bF\d{1,2}\b", path.read_text())
+    }
+    page = (ROOT / "docs" / "faults.md").read_text()
+    defined = {row[0] for row in rows("faults.md", "code")}
+    (untested,) = re.findall(r"Not tested yet: (.*)\.", page)
+    assert cited == defined - set(re.findall(r"F\d+", untested))

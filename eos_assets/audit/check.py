@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from eos_assets.audit.tables import AuditTables, newer
+from eos_assets.audit.tables import AuditTables
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.kafka.offsets import bounds
 from eos_assets.proof.invariants import SHOWN, Finding, Violations
 from eos_assets.proof.window import first_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 NAME = "audit_matches_ledger"
 FIGURES = ("next", "records_in", "records_out", "skipped", "dead")
@@ -142,3 +146,13 @@ class Comparing:
 
 def outputs(entry: LedgerEntry) -> int:
     return sum(part.count for part in entry.sinks)
+
+
+def newer(reached: Mapping[int, int], partition: str, offset: str) -> "Column":
+    """The rows past what was reached in their partition."""
+    from pyspark.sql import functions as f
+
+    condition = f.lit(True)
+    for p, last in reached.items():
+        condition &= (f.col(partition) != p) | (f.col(offset) > last)
+    return condition

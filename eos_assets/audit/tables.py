@@ -1,43 +1,45 @@
-"""Ledger, provenance and topics in, four Delta tables out: incremental, idempotent, rebuilt from the topics at will.
+"""The audit tables of a pipeline: four Delta tables made from ledger, provenance and topics.
 
 Each update appends, in one Delta commit per table, what the table does not hold yet. The commit carries the ledger's
-topic id and the sum of its ends: it rises with every ledger entry, is never a clock, and a repeated write of the same
-version is skipped by Delta. A new ledger has a new id, and the tables of the old one make way.
+topic id and the number of the commit that it follows: never a clock, and Delta skips the second of two writes with one
+number. A new ledger has a new id, and the tables of the old one make way.
+
+Each commit has a mark of up to where its table reaches, so the four are written at the same time, and a crash in
+between loses nothing: the next update goes on with each of them.
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from eos_assets.audit.increment import Increment, NewRows
+from eos_assets.audit.rows import DEAD_LETTERS, DELIVERIES, PARTITIONS, TRANSACTIONS
 from eos_assets.exactly_once import ledger
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.ledger import LedgerEntry
 from eos_assets.exactly_once.pipeline import Pipeline
 from eos_assets.exactly_once.plan import make_plan
-from eos_assets.exactly_once.shape import digest
-from eos_assets.exactly_once.source import read_ranges
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import await_stable, bounds, offsets_at
 from eos_assets.kafka.tail import stream
 from eos_assets.proof import proven
-from eos_assets.proof.tables import check_maps, unfolded, unioned
+from eos_assets.proof.tables import check_maps
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-LEDGER_SCHEMA = (
-    "v int, kind string, pipeline string, topic string, partition int, start long, next long, records_in long, "
-    "records_out long, skipped long, dead long, dropped long, "
-    "sinks array<struct<topic:string,partition:int,count:long,first:long,last:long,digest:decimal(20,0)>>, "
-    "run string, run_attempt int, task_attempt int, code_version string, began_ms long, ended_ms long, mode string, "
-    "bytes_out long, files map<string,string>"
-)
-#: How long to wait until what the ledger speaks of can be read.
-PATIENCE_SECONDS = 10.0
-#: Clocks of workers and of the broker may differ by so much.
-CLOCKS_MS = 600_000
-TABLES = ("audit_transactions", "audit_deliveries", "audit_dead_letters", "audit_partitions")
+SCHEMAS = {"audit_transactions": TRANSACTIONS, "audit_deliveries": DELIVERIES, "audit_dead_letters": DEAD_LETTERS}
+#: The tables that are appended to, with the columns that say up to where: of a partition, the highest value.
+REACHED = {
+    "audit_transactions": ("partition", "ledger_offset"),
+    "audit_deliveries": ("source_partition", "transaction_start"),
+    "audit_dead_letters": ("sink_partition", "sink_offset"),
+}
+TABLES = (*REACHED, "audit_partitions")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,37 @@ class TableState:
     columns: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Up to where one table reaches. Each commit carries it, so the rows need not be read to go on."""
+
+    ledger_id: str
+    #: Partition → the highest value that the table has reached.
+    reached: dict[int, int]
+    #: None after a commit whose rows Spark has made.
+    rows: int | None
+    #: The number of the commit from which it was read.
+    version: int = -1
+
+    def moved(self, reached: dict[int, int], rows: int | None) -> "Mark":
+        total = None if rows is None or self.rows is None else self.rows + rows
+        return Mark(self.ledger_id, reached, total)
+
+    def to_json(self) -> str:
+        content = asdict(self)
+        del content["version"]
+        return json.dumps({"eos": content})
+
+    @staticmethod
+    def from_json(text: str | None) -> "Mark | None":
+        """None for the commit of another writer."""
+        try:
+            content = json.loads(text or "")["eos"]
+        except (ValueError, TypeError, KeyError):
+            return None
+        return Mark(**{**content, "reached": {int(p): value for p, value in content["reached"].items()}})
+
+
 class AuditTables:
     """The tables of one pipeline, below one folder of the lake."""
 
@@ -59,7 +92,6 @@ class AuditTables:
         self.connection = connection
         self.names = pipeline.names()
         self.folder = f"{lake.rstrip('/')}/{pipeline.name}"
-        self.sinks = [sink.name for sink in pipeline.sinks]
 
     @functools.cached_property
     def ledger_id(self) -> str:
@@ -73,38 +105,53 @@ class AuditTables:
 
     def update(self, *, rebuild: bool = False) -> list[TableState]:
         """Brings every table up to what is committed. With `rebuild` nothing of the old tables remains."""
-        makers: dict[str, Callable[[bool], DataFrame | None]] = {
-            "audit_transactions": self.transactions,
-            "audit_deliveries": self.deliveries,
-            "audit_dead_letters": self.dead_letters,
-        }
-        self.version = 0
-        rebuild = rebuild or self.is_of_another_ledger()
-        if rebuild:
-            self.forget()
-        for table, make in makers.items():
-            fresh = rebuild or not self.exists(table)
-            rows = make(fresh)
-            if rows is not None:
-                self.append(table, rows, fresh=fresh)
-        self.partitions().write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
-            self.path("audit_partitions")
-        )
-        return [self.state(table) for table in TABLES]
+        with ThreadPoolExecutor(len(TABLES)) as pool:
+            partitions = pool.submit(self.replace, "audit_partitions", NewRows(self.partitions(), {}))  # meanwhile
+            marks = {} if rebuild else self.marks(pool)
+            if not marks:
+                self.forget()
+            reached = (marks[table].reached if table in marks else {} for table in REACHED)
+            new = Increment(self.pipeline, self.spark, self.connection, self.ledger_id, *reached)
+            makers = (new.transactions, new.deliveries, new.dead_letters)
+
+            def bring(table: str, make: Callable[[], NewRows | None]) -> TableState:
+                rows, mark = make(), marks.get(table)
+                if mark is None:
+                    return self.replace(table, rows or NewRows(SCHEMAS[table].empty_table(), {}))
+                return self.append(table, rows, mark) if rows else self.state(table, mark.rows)
+
+            return [*pool.map(bring, REACHED, makers), partitions.result()]
+
+    def replace(self, table: str, new: NewRows) -> TableState:
+        mark = Mark(self.ledger_id, new.reached, count(new.rows))
+        self.save(table, self.writer(new.rows, mark).mode("overwrite").option("overwriteSchema", "true"))
+        return self.state(table, mark.rows)
+
+    def append(self, table: str, new: NewRows, before: Mark) -> TableState:
+        """Of two updates that begin at one commit, Delta takes the rows of one and skips those of the other."""
+        mark = before.moved(new.reached, count(new.rows))
+        application = f"{self.pipeline.name}/{table}/{self.ledger_id}/commits"
+        writer = self.writer(new.rows, mark).mode("append")
+        self.save(table, writer.options(txnAppId=application, txnVersion=str(before.version + 1)))
+        return self.state(table, mark.rows)
+
+    def writer(self, rows: "pa.Table | DataFrame", mark: Mark) -> "DataFrameWriter":
+        frame = self.frame(rows) if isinstance(rows, pa.Table) else rows
+        return frame.write.format("delta").option("userMetadata", mark.to_json())
 
     def forget(self) -> None:
         """Empties what is known by the first table: if we die before that one is new, the next update begins here."""
-        for table in ("audit_deliveries", "audit_dead_letters"):
-            if self.exists(table):
-                self.append(table, self.read(table).limit(0), fresh=True)
+        for table in REACHED:
+            if table != "audit_transactions" and self.exists(table):
+                self.replace(table, NewRows(SCHEMAS[table].empty_table(), {}))
 
-    def append(self, table: str, rows: "DataFrame", *, fresh: bool) -> None:
-        writer = rows.write.format("delta")
-        if fresh:
-            writer = writer.mode("overwrite").option("overwriteSchema", "true")
-        else:
-            application = f"{self.pipeline.name}/{table}/{self.ledger_id}"
-            writer = writer.mode("append").option("txnAppId", application).option("txnVersion", str(self.version))
+    def frame(self, rows: pa.Table) -> "DataFrame":
+        """In one file. With its schema: Spark Connect infers none where there are no rows."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return self.spark.createDataFrame(rows, from_arrow_schema(rows.schema)).coalesce(1)
+
+    def save(self, table: str, writer: "DataFrameWriter") -> None:
         try:
             writer.save(self.path(table))
         except Exception as failure:
@@ -119,74 +166,31 @@ class AuditTables:
         except AnalysisException:
             return False
 
-    def is_of_another_ledger(self) -> bool:
-        """Whether the tables speak of a ledger that was deleted since, or were made by an older version."""
-        if not self.exists("audit_transactions"):
-            return False
-        known = self.read("audit_transactions")
-        return "ledger_id" not in known.columns or not known.where(known["ledger_id"] != self.ledger_id).isEmpty()
+    def marks(self, pool: Executor) -> dict[str, Mark]:
+        """Up to where each table reaches. Nothing, if the tables speak of a ledger that was deleted since, were made by
+        an older version, or if what the others are known by is not there."""
+        present = [table for table in REACHED if self.exists(table)]
+        if "audit_transactions" not in present:
+            return {}
+        if any(self.read(table).columns != SCHEMAS[table].names for table in present):
+            return {}
+        marks = dict(zip(present, pool.map(self.mark, present), strict=True))
+        return marks if all(mark.ledger_id == self.ledger_id for mark in marks.values()) else {}
 
-    def state(self, table: str) -> TableState:
-        frame = self.read(table)
-        columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        return TableState(table, self.path(table), frame.count(), columns)
+    def mark(self, table: str) -> Mark:
+        """Up to where a table reaches: as its last commit says or, if that was not ours, as its rows do."""
+        path = self.path(table).replace("`", "``")
+        (commit,) = self.spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()
+        return replace(Mark.from_json(commit.userMetadata) or self.mark_of_rows(table), version=commit.version)
 
-    def reached(self, table: str, partition: str, offset: str) -> dict[int, int]:
-        """The highest offset that a table holds of each partition."""
-        rows = self.read(table).groupBy(partition).agg({offset: "max"}).collect()
-        return {row[0]: row[1] for row in rows}
-
-    def transactions(self, fresh: bool) -> "DataFrame | None":
-        """One row per committed transaction: the ledger."""
+    def mark_of_rows(self, table: str) -> Mark:
         from pyspark.sql import functions as f
 
-        reached = {} if fresh else self.reached("audit_transactions", "partition", "ledger_offset")
-        ranges = self.visible(reached)
-        self.version = sum(r.end for r in ranges)
-        if not fresh and not any(r.size for r in ranges):
-            return None
-        parsed = f.from_json(f.col("value").cast("string"), LEDGER_SCHEMA).alias("entry")
-        rows = self.topic(self.names.ledger, ranges).select(f.col("offset").alias("ledger_offset"), parsed)
-        return rows.where("entry.kind = 'entry'").select(
-            "entry.pipeline",
-            "entry.partition",
-            "entry.start",
-            "entry.next",
-            "ledger_offset",
-            f.lit(self.ledger_id).alias("ledger_id"),
-            *(f"entry.{name}" for name in ("records_in", "records_out", "skipped", "dead", "dropped", "bytes_out")),
-            "entry.sinks",
-            "entry.run",
-            "entry.run_attempt",
-            "entry.task_attempt",
-            "entry.code_version",
-            f.timestamp_millis("entry.began_ms").alias("began_at"),
-            f.timestamp_millis("entry.ended_ms").alias("ended_at"),
-        )
-
-    def visible(self, reached: dict[int, int]) -> list[OffsetRange]:
-        """The new part of the ledger, up to the first entry whose maps or outputs cannot be read yet: a commit becomes
-        visible in one partition after another."""
-        ends = {p: there.stable for p, there in bounds(self.connection, self.names.ledger).items()}
-        new = [OffsetRange(p, reached.get(p, -1) + 1, end) for p, end in ends.items()]
-        maps = bounds(self.connection, self.names.provenance)
-        needed = {(self.names.provenance, p): there.high for p, there in maps.items()}
-        for part in (part for ledger_range in new for _, entry in self.entries(ledger_range) for part in entry.sinks):
-            place = (part.topic, part.partition)
-            needed[place] = max(needed.get(place, 0), part.last + 1)
-        existing = {topic for topic, _ in needed} & set(self.connection.metadata().topics)
-        found = await_stable(self.connection, existing, needed, PATIENCE_SECONDS)
-        late = {(t, p): found[t][p].stable for (t, p), end in needed.items() if t in found and found[t][p].stable < end}
-        return [self.cut(ledger_range, late) for ledger_range in new]
-
-    def cut(self, new: OffsetRange, late: dict[tuple[str, int], int]) -> OffsetRange:
-        """The part of a ledger range before the first entry that needs one of the places that are late."""
-        if (self.names.provenance, new.partition) in late:
-            return OffsetRange(new.partition, new.start, new.start)
-        for offset, entry in self.entries(new) if late else ():
-            if any(part.last >= late.get((part.topic, part.partition), part.last + 1) for part in entry.sinks):
-                return OffsetRange(new.partition, new.start, offset)
-        return new
+        partition, offset = REACHED[table]
+        known = self.read(table)
+        rows = known.groupBy(partition).agg(f.max(offset).alias("offset"), f.count("*").alias("n")).collect()
+        others = table == "audit_transactions" and not known.where(known["ledger_id"] != self.ledger_id).isEmpty()
+        return Mark("" if others else self.ledger_id, {row[0]: row.offset for row in rows}, sum(row.n for row in rows))
 
     def entries(self, part: OffsetRange) -> Iterator[tuple[int, LedgerEntry]]:
         """The entries of a part of the ledger, with their offsets."""
@@ -195,133 +199,30 @@ class AuditTables:
             if isinstance(entry, LedgerEntry):
                 yield message.offset() or 0, entry
 
-    def deliveries(self, fresh: bool) -> "DataFrame | None":
-        """One row per output record: where it is, where it came from, what it holds in sum."""
-        from pyspark.sql import functions as f
+    def state(self, table: str, rows: int | None) -> TableState:
+        """Spark counts only what Spark has made."""
+        frame = self.read(table)
+        columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        return TableState(table, self.path(table), frame.count() if rows is None else rows, columns)
 
-        reached = {} if fresh else self.reached("audit_deliveries", "source_partition", "transaction_start")
-        known = self.read("audit_transactions")
-        missing = known.where(newer(reached, "partition", "start"))
-        new = missing.select("partition", "start", "sinks", "began_at").collect()
-        if not new:
-            return self.no_deliveries() if fresh else None
-        first = {p: min(int(r.began_at.timestamp() * 1000) for r in new if r.partition == p) for p in partitions(new)}
-        there = bounds(self.connection, self.names.provenance)
-        begins = offsets_at(self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()})
-        ranges = [OffsetRange(p, max(there[p].start, begins[p]), there[p].stable) for p in first]
-        topics = sorted({*self.sinks, self.names.dead_letters, *(part.topic for row in new for part in row.sinks)})
-        maps = unfolded(self.topic(self.names.provenance, ranges), self.names.provenance, topics)
-        starts = missing.selectExpr("partition as source_partition", "start")
-        outputs = maps.where("sink_offset >= 0").join(f.broadcast(starts), ["source_partition", "start"])
-        place = ["topic", "sink_partition", "sink_offset"]
-        joined = outputs.join(self.written(topics, new), place, "left")
-        names = f.array(*(f.lit(topic) for topic in topics))
-        return joined.select(
-            f.get(names, f.col("topic")).alias("topic"),
-            *place[1:],
-            "source_partition",
-            "source_offset",
-            "sequence",
-            f.col("start").alias("transaction_start"),
-            "digest",
-            "written_at",
-        )
-
-    def no_deliveries(self) -> "DataFrame":
-        return self.spark.createDataFrame(
-            [],
-            "topic string, sink_partition int, sink_offset long, source_partition int, source_offset long, "
-            "sequence long, transaction_start long, digest long, written_at timestamp",
-        )
-
-    def written(self, topics: list[str], new: list) -> "DataFrame":  # type: ignore[type-arg]
-        """The sink records of these transactions, and whatever lies between them."""
-        from pyspark.sql import functions as f
-
-        frames, existing = [], self.connection.metadata().topics
-        for number, topic in enumerate(topics):
-            parts = [part for row in new for part in row.sinks if part.topic == topic]
-            there = bounds(self.connection, topic) if topic in existing else {}
-            parts = parts if there else []  # of a topic that no longer exists
-            spans = {p: [part for part in parts if part.partition == p] for p in {part.partition for part in parts}}
-            ranges = [
-                OffsetRange(p, max(there[p].start, min(x.first for x in span)), max(x.last for x in span) + 1)
-                for p, span in spans.items()
-            ]
-            frames.append(
-                self.topic(topic, ranges).select(
-                    f.lit(number).alias("topic"),
-                    f.col("partition").alias("sink_partition"),
-                    f.col("offset").alias("sink_offset"),
-                    digest(with_headers=False).alias("digest"),
-                    f.col("timestamp").alias("written_at"),
-                )
-            )
-        return unioned(frames)
-
-    def dead_letters(self, fresh: bool) -> "DataFrame | None":
-        """The rejected records with their own bytes, their origin and the reason."""
-        reached = {} if fresh else self.reached("audit_dead_letters", "sink_partition", "sink_offset")
-        there = bounds(self.connection, self.names.dead_letters)
-        ranges = [OffsetRange(p, max(b.start, reached.get(p, -1) + 1), b.stable) for p, b in there.items()]
-        if not fresh and not any(r.size for r in ranges):
-            return None
-        return (
-            self.topic(self.names.dead_letters, ranges)
-            .where(header("eos.pipeline") == self.pipeline.name)  # others may share the topic
-            .select(
-                "partition",
-                "offset",
-                "key",
-                "value",
-                header("eos.error").alias("reason"),
-                header("eos.origin").alias("origin"),
-                "timestamp",
-            )
-            .toDF("sink_partition", "sink_offset", "key", "value", "reason", "origin", "written_at")
-        )
-
-    def partitions(self) -> "DataFrame":
+    def partitions(self) -> pa.Table:
         """How each source partition stands, at a glance."""
         plans = make_plan(self.pipeline, self.connection)
-        places = [(self.pipeline.source.name, plan.partition) for plan in plans]
-        marks = proven.load(self.connection, self.names, places)
+        source = self.pipeline.source.name
+        marks = proven.load(self.connection, self.names, [(source, plan.partition) for plan in plans])
         rows = [
-            (
-                plan.partition,
-                plan.log_start,
-                plan.position,
-                plan.stable_end,
-                plan.lag,
-                marks.get((self.pipeline.source.name, plan.partition)),
-            )
+            {
+                "partition": plan.partition,
+                "log_start": plan.log_start,
+                "position": plan.position,
+                "last_stable": plan.stable_end,
+                "lag": plan.lag,
+                "proven": marks.get((source, plan.partition)),
+            }
             for plan in plans
         ]
-        return self.spark.createDataFrame(
-            rows, "partition int, log_start long, position long, last_stable long, lag long, proven long"
-        )
-
-    def topic(self, name: str, ranges: list[OffsetRange]) -> "DataFrame":
-        return read_ranges(self.spark, self.connection, name, ranges)
+        return pa.Table.from_pylist(rows, PARTITIONS)
 
 
-def newer(reached: dict[int, int], partition: str, offset: str) -> "Column":
-    """The rows behind what was reached in their partition."""
-    from pyspark.sql import functions as f
-
-    condition = f.lit(True)
-    for p, last in reached.items():
-        condition &= (f.col(partition) != p) | (f.col(offset) > last)
-    return condition
-
-
-def partitions(rows: list) -> set[int]:  # type: ignore[type-arg]
-    return {row.partition for row in rows}
-
-
-def header(name: str) -> "Column":
-    """The last header of this name: a record that was a dead letter before brings its old ones along."""
-    from pyspark.sql import functions as f
-
-    named = f.filter("headers", lambda h: h["key"] == name)
-    return f.try_element_at(named, f.lit(-1))["value"].cast("string")
+def count(rows: "pa.Table | DataFrame") -> int | None:
+    return rows.num_rows if isinstance(rows, pa.Table) else None

@@ -19,6 +19,7 @@ NARROW = {
     "BatchEvalPython",
     "BroadcastHashJoin",
     "BroadcastNestedLoopJoin",
+    "CollectMetrics",
     "Filter",
     "Generate",
     "InputAdapter",

@@ -43,7 +43,7 @@ class Pipeline:
     slice_bytes: int = 256 << 20
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
-    unique_by: str = "key"
+    unique_by: str | None = None
     generation: int = 1
     facts: tuple[Fact, ...] = ()
     #: A stateful pipeline: the user's function, and the columns of its state.
@@ -167,7 +167,7 @@ def pipeline(
     slice_bytes: int = 256 << 20,
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
-    unique_by: str = "key",
+    unique_by: str | None = None,
     generation: int = 1,
     facts: tuple[Fact, ...] = (),
     code_version: str | None = None,
@@ -189,7 +189,8 @@ def pipeline(
         slice_bytes: about how many bytes go into one transaction.
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
-        unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+        unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`. If it is
+            declared, `source_is_unique` is evaluated.
         generation: a higher number begins anew, with a ledger of its own, at the first record that the source still
             has. It needs a new sink, or `shared_sink`: what an earlier generation wrote is not its own.
         facts: what else it is to be checked for, beside the invariants.

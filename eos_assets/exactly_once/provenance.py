@@ -35,6 +35,11 @@ class ProvenanceMap:
     source_offsets: Offsets
     sequences: Offsets
 
+    @property
+    def skips(self) -> bool:
+        """Whether it names skipped records. A sink may have the name that the map of those has for a topic."""
+        return len(self.sink_offsets) > 0 and self.sink_offsets[0] < 0
+
     def messages(self) -> Iterator[bytes]:
         """The map as message values. Offsets are deltas to the row before, the first one is absolute."""
         for low in range(0, len(self.source_offsets), ROWS):

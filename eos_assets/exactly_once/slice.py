@@ -1,7 +1,7 @@
 """The records of one transaction: Arrow rows in, produced records out, with all that ledger and provenance must say."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from eos_assets.exactly_once.routes import Integers, Routes
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.exactly_once.target import Target
 from eos_assets.exactly_once.verdicts import Fatal
+from eos_assets.kafka.headers import UnreadableHeadersError, headers_of
 from eos_assets.kafka.producer import Producer, messages_of
 
 
@@ -141,7 +142,7 @@ class Slice:
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
             if original.offset() != offset:
                 original = next(originals)
-            headers = [*headers_of(original), *dead_letter_headers(self.job, self.partition, offset, reason)]
+            headers = [*original_headers(original), *dead_letter_headers(self.job, self.partition, offset, reason)]
             self.delivery.produce_one(target, offset, original.key(), original.value(), headers)
         target.note(np.array(offsets, np.int64), sequences)
         self.dead += len(offsets)
@@ -241,11 +242,11 @@ class Slice:
         )
 
 
-def headers_of(original: Message) -> list[Header]:
-    """The headers of a record; where the client cannot give them, because a name is no UTF-8, one that says so."""
+def original_headers(original: Message) -> Sequence[Header]:
+    """The headers of a record; where the client cannot give them, one that says so."""
     try:
-        return list(original.headers() or [])  # type: ignore[arg-type]  # the client gives pairs of text and bytes
-    except (SystemError, UnicodeError):
+        return headers_of(original)
+    except UnreadableHeadersError:
         return [("eos.headers", b"left out: a name among them is no UTF-8")]
 
 

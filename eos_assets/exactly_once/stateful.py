@@ -27,7 +27,7 @@ def stateful(
     slice_records: int = 500_000,
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
-    unique_by: str = "key",
+    unique_by: str | None = None,
     unique_within: int | None = None,
     generation: int = 1,
     facts: tuple[Fact, ...] = (),
@@ -54,7 +54,8 @@ def stateful(
         slice_records: how many offsets of a partition go into one transaction.
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
-        unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`.
+        unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`; with
+            `unique_within` the default is the key of the record.
         unique_within: a record is skipped as a repeat if its business key came in one of so many offsets before it.
         generation: a higher number begins anew, from an empty state; see `pipeline`.
         facts: what else it is to be checked for, beside the invariants.
@@ -82,7 +83,7 @@ def stateful(
             slice_records=slice_records,
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
-            unique_by=unique_by,
+            unique_by=unique_by or ("key" if unique_within else None),
             generation=generation,
             facts=facts,
             fold=fold,

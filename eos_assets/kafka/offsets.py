@@ -1,17 +1,26 @@
 """Where partitions begin and end, asked until the cluster has settled."""
 
+import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from eos_assets.kafka.connection import Connection, ask
-from eos_assets.kafka.tail import READER_GROUP, watermarks
+from eos_assets.kafka.tail import READER_GROUP
 
 TRY_SECONDS = 3.0
+POLL_SECONDS = 0.01
 #: An election after the loss of a broker takes some seconds.
 PATIENCE_SECONDS = 60.0
+
+Place = tuple[str, int]
+Wanted = tuple[OffsetSpec, IsolationLevel]
+EARLIEST: Wanted = (OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+STABLE: Wanted = (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+HIGH: Wanted = (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
 @dataclass(frozen=True)
@@ -27,44 +36,65 @@ class Bounds:
 
 
 def bounds(connection: Connection, topic: str, partitions: list[int] | None = None) -> dict[int, Bounds]:
-    """The bounds of these partitions, or of all. For a read_committed consumer the high watermark is the last stable
-    offset."""
+    """The bounds of these partitions, or of all."""
     chosen = connection.partitions(topic) if partitions is None else partitions
-    committed = ends(connection, topic, chosen, "read_committed")
-    uncommitted = ends(connection, topic, chosen, "read_uncommitted")
-    return {p: Bounds(committed[p][0], committed[p][1], max(committed[p][1], uncommitted[p][1])) for p in chosen}
+    found = bounds_of(connection, [(topic, p) for p in chosen])
+    return {p: found[topic, p] for p in chosen}
+
+
+def bounds_of(connection: Connection, places: Collection[Place]) -> dict[Place, Bounds]:
+    """The bounds of partitions of any topics, in one request each for the beginning and the two ends."""
+    starts, stable, high = list_offsets(connection, places, EARLIEST, STABLE, HIGH)
+    return {place: Bounds(starts[place], stable[place], max(stable[place], high[place])) for place in places}
 
 
 def stable_ends(connection: Connection, topic: str, partitions: list[int]) -> dict[int, int]:
-    return {p: end for p, (_, end) in ends(connection, topic, partitions, "read_committed").items()}
+    (found,) = list_offsets(connection, [(topic, p) for p in partitions], STABLE)
+    return {partition: end for (_, partition), end in found.items()}
 
 
 def await_stable(
-    connection: Connection, topics: Iterable[str], needed: dict[tuple[str, int], int], patience: float
+    connection: Connection, topics: Iterable[str], needed: dict[Place, int], patience: float
 ) -> dict[str, dict[int, Bounds]]:
     """The bounds of these topics, once they are stable up to what is needed, or when the patience ends."""
-    chosen, deadline = list(topics), time.monotonic() + patience
+    partitions = {topic: connection.partitions(topic) for topic in topics}
+    places = [(topic, p) for topic, chosen in partitions.items() for p in chosen]
+    deadline = time.monotonic() + patience
     while True:
-        found = {topic: bounds(connection, topic) for topic in chosen}
-        covered = all(found[t][p].stable >= end for (t, p), end in needed.items() if t in found)
+        found = bounds_of(connection, places)
+        covered = all(found[place].stable >= end for place, end in needed.items() if place in found)
         if covered or time.monotonic() > deadline:
-            return found
-        time.sleep(0.05)
+            return {topic: {p: found[topic, p] for p in chosen} for topic, chosen in partitions.items()}
+        time.sleep(POLL_SECONDS)
 
 
-def ends(connection: Connection, topic: str, partitions: list[int], isolation: str) -> dict[int, tuple[int, int]]:
-    """Log start and end of each partition, as a reader of this isolation sees them. A fresh consumer for each try: one
-    that remembers a dead leader asks it again and again."""
+def list_offsets(connection: Connection, places: Collection[Place], *wanted: Wanted) -> list[dict[Place, int]]:
+    """One offset of each partition for each of what is wanted. After a failure with a new client: one that remembers a
+    dead leader may ask it again and again."""
+    if not places:
+        return [{} for _ in wanted]
+    clients = itertools.chain([connection.admin], (AdminClient(connection.config()) for _ in itertools.repeat(None)))
 
-    def question() -> dict[int, tuple[int, int]]:
-        config = connection.config(group_id=READER_GROUP, isolation_level=isolation, enable_auto_commit=False)
-        consumer = Consumer(config)
-        try:
-            return {p: watermarks(consumer, topic, p, TRY_SECONDS, new=not n) for n, p in enumerate(partitions)}
-        finally:
-            consumer.close()
+    def question() -> list[dict[Place, int]]:
+        admin = next(clients)
+        asked = [
+            admin.list_offsets(
+                {TopicPartition(*place): spec for place in places}, isolation_level=level, request_timeout=TRY_SECONDS
+            )
+            for spec, level in wanted
+        ]
+        return [
+            {(at.topic, at.partition): known(future.result().offset) for at, future in one.items()} for one in asked
+        ]
 
-    return ask(question, PATIENCE_SECONDS) if partitions else {}
+    return ask(question, PATIENCE_SECONDS)
+
+
+def known(offset: int) -> int:
+    """While a partition elects its leader the answer may be -1001, without an error."""
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+    return offset
 
 
 def offsets_at(connection: Connection, topic: str, milliseconds: dict[int, int]) -> dict[int, int]:

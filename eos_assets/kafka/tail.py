@@ -114,7 +114,7 @@ def stream(
 def streams(
     connection: Connection,
     starts: Mapping[tuple[str, int], int],
-    upto: int | None = None,
+    upto: int | Mapping[tuple[str, int], int] | None = None,
     isolation: str = "read_committed",
     limit: int | None = None,
 ) -> Iterator[Message]:
@@ -150,12 +150,15 @@ def unread(consumer: Consumer, topic: str, partition: int) -> Unread:
     return Unread(f"{topic}/{partition} could not be read{told}.", "Check the brokers with `eos doctor`.")
 
 
-def assign(consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int | None) -> dict[tuple[str, int], int]:
+def assign(
+    consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int | Mapping[tuple[str, int], int] | None
+) -> dict[tuple[str, int], int]:
     """Assigns the partitions that hold something behind their start, and returns where each of them ends."""
     ends, assigned = {}, []
     for number, ((topic, partition), start) in enumerate(starts.items()):
         low, end = watermarks(consumer, topic, partition, new=not number)
-        end = end if upto is None else min(end, upto)
+        limit = upto.get((topic, partition)) if isinstance(upto, Mapping) else upto
+        end = end if limit is None else min(end, limit)
         if max(low, start) < end:
             ends[topic, partition] = end
             assigned.append(TopicPartition(topic, partition, max(low, start)))

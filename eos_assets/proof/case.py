@@ -48,7 +48,8 @@ class Case:
 
 def lookup(case: Case, partition: Integers, name: str) -> Integers:
     """An offset of the scope of each row's source partition."""
-    values = np.zeros(max(case.scopes, default=-1) + 2, np.int64)
+    highest = max([*case.scopes, int(partition.max(initial=-1))], default=-1)
+    values = np.zeros(highest + 2, np.int64)  # the last one is of rows without a partition, -1
     for p, scope in case.scopes.items():
         values[p] = getattr(scope, name)
     return values[partition]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eos_assets.errors import Code
 from eos_assets.exactly_once import provenance
-from eos_assets.exactly_once.business_key import business_key, shown
+from eos_assets.exactly_once.business_key import repeated_keys
 from eos_assets.exactly_once.folding import home_of
 from eos_assets.exactly_once.job import OffsetRange
 from eos_assets.exactly_once.modes import Mode
@@ -100,9 +100,14 @@ class Tables:
         rows = unioned([select(frame, columns) for frame in frames])
         return rows.repartition("source_partition").sortWithinPartitions(*columns[:4])
 
+    def source(self) -> "DataFrame":
+        """The source records that are still there, as Spark's reader gives them."""
+        return read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
+
     def source_records(self) -> "DataFrame":
-        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        return read.selectExpr("`partition` AS source_partition", "`offset` AS source_offset", f"{RECORD} AS tag")
+        return self.source().selectExpr(
+            "`partition` AS source_partition", "`offset` AS source_offset", f"{RECORD} AS tag"
+        )
 
     def maps(self) -> "DataFrame":
         ranges = self.window.ranges(self.names.provenance)
@@ -195,26 +200,16 @@ class Tables:
 
     def bearable(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
         """The records to run the transform on again, without those that were set aside because it raises on them."""
-        from pyspark.sql import functions as f
-
         source = records(self.spark, self.connection, self.pipeline.source.name, ranges, **options)
         if self.pipeline.on_error == "stop" or self.proof:
             return source  # a proof of state knows itself what was set aside
-        aside = self.set_aside()
-        here = (source["origin.partition"] == aside["source_partition"]) & (
-            source["origin.offset"] == aside["source_offset"]
-        )
-        borne = source.join(f.broadcast(aside), here, "left_anti")
-        # Counted anew above the join: Spark moves no filter below that, to where the records still are that raise.
-        return borne.withColumn(
-            "origin", f.expr(f"struct(`origin`.`partition`, `origin`.`offset`, {ORDINAL} AS ordinal)")
-        )
+        return without(self.set_aside(), source)
 
     def misplaced(self) -> "DataFrame":
         """Source records of a stateful pipeline that lie where their key does not belong."""
         from pyspark.sql import functions as f
 
-        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
+        read = self.source()
         count = len(self.connection.partitions(self.pipeline.source.name))
         rows = read.select("partition", "offset", home_of(count)("key").alias("home")).where("home != partition")
         place = f.concat(
@@ -225,23 +220,9 @@ class Tables:
         return select(found, TOLD.names)
 
     def repeated_keys(self) -> "DataFrame":
-        """Business keys that the source holds more than once; repeats that were skipped are left out."""
-        from pyspark.sql import Window as SparkWindow
-        from pyspark.sql import functions as f
-
-        read = read_ranges(self.spark, self.connection, self.pipeline.source.name, self.retained)
-        keys = read.select(business_key(self.pipeline), "partition", "offset").where("business_key is not null")
-        if self.pipeline.unique_within is not None:
-            before = SparkWindow.partitionBy("partition", "business_key").orderBy("offset")
-            gap = f.col("offset") - f.lag("offset").over(before)
-            skipped = f.coalesce(gap <= f.lit(self.pipeline.unique_within), f.lit(False))
-            keys = keys.select("business_key", skipped.alias("skipped")).where("not skipped")
-        counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
-            f.count("*").alias("records"), f.first("business_key").alias("business_key")
-        )
-        told = f.concat(f.lit("records="), "records", f.lit(", business_key="), shown("business_key"))
-        found = counted.where("records > 1").select(f.lit("source_is_unique").alias("kind"), told.alias("text"))
-        return select(found.withColumn("n", f.lit(1)), TOLD.names)
+        """Business keys that the source holds more than once."""
+        found = repeated_keys(self.source(), self.pipeline)
+        return select(found.selectExpr("'source_is_unique' AS kind", "text", "1 AS n"), TOLD.names)
 
 
 def select(frame: "DataFrame", columns: list[str]) -> "DataFrame":
@@ -259,6 +240,18 @@ def select(frame: "DataFrame", columns: list[str]) -> "DataFrame":
 
 def unioned(frames: list["DataFrame"]) -> "DataFrame":
     return functools.reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def without(aside: "DataFrame", source: "DataFrame") -> "DataFrame":
+    """The records of a source but for these origins."""
+    from pyspark.sql import functions as f
+
+    here = (source["origin.partition"] == aside["source_partition"]) & (
+        source["origin.offset"] == aside["source_offset"]
+    )
+    borne = source.join(f.broadcast(aside), here, "left_anti")
+    # Counted anew above the join: Spark moves no filter below that, to where the records still are that raise.
+    return borne.withColumn("origin", f.expr(f"struct(`origin`.`partition`, `origin`.`offset`, {ORDINAL} AS ordinal)"))
 
 
 def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) -> "Column":

@@ -19,7 +19,7 @@ from eos_assets.exactly_once.preflight import check_ids
 from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, await_stable, bounds, stable_ends
-from eos_assets.kafka.tail import stream
+from eos_assets.kafka.tail import stream, streams
 from eos_assets.kafka.topics import is_compacted
 from eos_assets.proof import proven
 from eos_assets.proof.proven import Offsets
@@ -126,7 +126,8 @@ class Looker:
     def look(self) -> Window:
         """What is there, and still is what the ledger began with."""
         ends = stable_ends(self.connection, self.names.ledger, self.source_partitions)
-        partitions = {p: self.partition(p, ends[p]) for p in self.source_partitions}
+        rows = self.ledger_rows(ends)
+        partitions = {p: self.partition(p, rows[p]) for p in self.source_partitions}
         self.add_former_sinks(partitions)
         self.read_groups(partitions)
         found = self.await_sinks(partitions)
@@ -151,11 +152,17 @@ class Looker:
         }
         return window
 
-    def partition(self, partition: int, end: int) -> PartitionWindow:
-        if self.mode is not Mode.EXACTLY_ONCE:
-            return PartitionWindow(partition, [], None)
-        start = self.proven.get((self.names.ledger, partition), 0)
-        rows = [ledger.read(m) for m in stream(self.connection, self.names.ledger, partition, start, end)]
+    def ledger_rows(self, ends: dict[int, int]) -> dict[int, list[Genesis | LedgerEntry]]:
+        """The ledger from the last proof on. Without transactions it proves nothing, and is not read."""
+        rows: dict[int, list[Genesis | LedgerEntry]] = {p: [] for p in ends}
+        places = [(self.names.ledger, p) for p in ends] if self.mode is Mode.EXACTLY_ONCE else []
+        for message in streams(self.connection, {place: self.proven.get(place, 0) for place in places}):
+            partition = message.partition() or 0
+            if (message.offset() or 0) < ends[partition]:
+                rows[partition].append(ledger.read(message))
+        return rows
+
+    def partition(self, partition: int, rows: list[Genesis | LedgerEntry]) -> PartitionWindow:
         known = (self.names.ledger, partition) in self.proven  # else the ledger is a new one, and the mark an old one
         return PartitionWindow(
             partition, rows, self.proven.get((self.pipeline.source.name, partition)) if known else None

@@ -50,6 +50,8 @@ class SparkResource(LazyPySparkResource):
 
 
 def started(address: str, config: dict[str, Any]) -> "SparkSession":
+    from pyspark.errors.utils import is_debugging_enabled
+
     be_quiet()
     try:
         knock(address)
@@ -60,6 +62,7 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
             f"No Spark session at {shown(address.partition('/;')[0])}: {shown(why)}",
             "Check EOS_SPARK, and that it is reachable.",
         ) from failure
+    is_debugging_enabled()  # PySpark decides once whether errors name the line of code: here a session is active
     return session
 
 

@@ -4,19 +4,30 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
+from eos_assets.audit import increment
 from eos_assets.audit.check import audit_matches_ledger
-from eos_assets.audit.tables import AuditTables
+from eos_assets.audit.increment import Increment
+from eos_assets.audit.tables import REACHED, AuditTables
 from eos_assets.cli.audit import answered
 from eos_assets.defs.checks import AUDIT_FACT
 from eos_assets.settings import project_root
-from eos_assets_tests.defs.conftest import Platform, evaluations
+from eos_assets_tests.defs.platform import Platform, evaluations
+from eos_assets_tests.exactly_once.lab import squared
+
+
+def with_headers(records: DataFrame) -> DataFrame:
+    header = f.struct(f.lit("h").alias("key"), f.lit(b"1").alias("value"))
+    return squared(records).withColumn("headers", f.array(header))
 
 
 def tables_of(platform: Platform) -> AuditTables:
     return AuditTables(platform.pipeline, platform.lab.spark, platform.lab.connection, platform.lake)
 
 
+@pytest.mark.connect
 def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform: Platform) -> None:
     lab, tables = platform.lab, tables_of(platform)
     lab.fill(300)
@@ -44,6 +55,10 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     found = audit_matches_ledger(tables)
     assert not found.holds
     assert "outputs" in found.examples[0]
+    lab.produce(b"%d" % number for number in range(30))
+    lab.run()
+    states = {state.name: state.rows for state in tables.update()}
+    assert states["audit_deliveries"] == 361 - 3 + 30, "after a commit of another writer it goes on from the rows"
     tables.update(rebuild=True)
     tables.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
     found = audit_matches_ledger(tables)
@@ -73,16 +88,86 @@ def test_tables_that_are_made_anew_are_whole_although_the_update_died(
     lab.run()
     tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
 
-    def die(_: bool) -> None:
+    def die(_: Increment) -> None:
         raise RuntimeError("killed")
 
     with monkeypatch.context() as dying:
-        dying.setattr(tables, "deliveries", die)
+        dying.setattr(Increment, "deliveries", die)
         with pytest.raises(RuntimeError, match="killed"):
             tables.update()
     tables.update()
     assert tables.read("audit_deliveries").count() == 60
     assert audit_matches_ledger(tables).holds
+
+
+def test_an_update_that_died_between_two_tables_is_completed_by_the_next(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F23. The transactions have their rows, and their deliveries have none."""
+    lab, tables = platform.lab, tables_of(platform)
+
+    def die(_: Increment) -> None:
+        raise RuntimeError("killed")
+
+    lab.fill(60)
+    lab.run()
+    tables.update()
+    for _ in range(2):
+        lab.fill(60)
+        lab.run()
+        with monkeypatch.context() as dying:
+            dying.setattr(Increment, "deliveries", die)
+            with pytest.raises(RuntimeError, match="killed"):
+                tables.update()
+    assert tables.read("audit_transactions").count() == 9
+    assert tables.read("audit_deliveries").count() == 60
+    tables.update()
+    assert tables.read("audit_deliveries").count() == 180
+    assert audit_matches_ledger(tables).holds
+
+
+def test_rows_that_were_deleted_come_back_although_the_ledger_stands_still(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another writer, or by a rebuild that died: Delta must not take the next append for one that it has seen."""
+    lab, tables = platform.lab, tables_of(platform)
+    lab.fill(60)
+    lab.run()
+    tables.update()
+    lab.fill(60)
+    lab.run()
+    tables.update()
+    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start > 0")
+    assert tables.read("audit_deliveries").count() < 120
+    states = {state.name: state.rows for state in tables.update()}
+    assert states["audit_deliveries"] == tables.read("audit_deliveries").count() == 120
+
+    def die(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as dying:
+        dying.setattr("eos_assets.audit.tables.Increment", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            tables.update(rebuild=True)
+    assert tables.read("audit_deliveries").count() == 0
+    tables.update()
+    assert tables.read("audit_deliveries").count() == 120
+    assert audit_matches_ledger(tables).holds
+
+
+def test_the_rows_made_by_the_driver_are_those_made_by_spark(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, tables = platform.lab.with_(transform=with_headers), tables_of(platform)
+    lab.fill(60)
+    lab.produce([b"no number", None], headers=[("a", b"1"), ("b", None)])
+    lab.run()
+    tables.update()
+    tables_before = [sorted(map(str, tables.read(table).collect())) for table in REACHED]
+    assert all(tables_before)
+    monkeypatch.setattr(increment, "FEW_RECORDS", 0)
+    tables.update(rebuild=True)
+    assert [sorted(map(str, tables.read(table).collect())) for table in REACHED] == tables_before
 
 
 def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:

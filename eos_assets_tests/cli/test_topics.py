@@ -7,7 +7,7 @@ import pytest
 
 from eos_assets.kafka.connection import Connection
 from eos_assets_tests.cli.command import eos
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 MODULE = """
 from eos_assets.exactly_once.pipeline import pipeline

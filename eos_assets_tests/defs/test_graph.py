@@ -12,7 +12,7 @@ from eos_assets.registry import refuse_undeclared_sharing
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.lake import LakeResource
 from eos_assets.resources.spark import SparkResource
-from eos_assets_tests.defs.conftest import Platform
+from eos_assets_tests.defs.platform import Platform
 from eos_assets_tests.exactly_once.lab import squared
 
 

@@ -10,7 +10,7 @@ import pytest
 from eos_assets.audit.tables import AuditTables
 from eos_assets.defs.checks import AUDIT_FACT, FACTS
 from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets_tests.defs.conftest import Platform
+from eos_assets_tests.defs.platform import Platform
 from eos_assets_tests.exactly_once.forgery import Output, commit_group, forge, open_transaction, right
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 
@@ -19,7 +19,7 @@ from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 def forged(make_lab: MakeLab, tmp_path: Path) -> Iterator[Platform]:
     """One source partition: forged topics are small."""
     with dg.DagsterInstance.ephemeral() as instance:
-        yield Platform(make_lab(partitions=1), instance, str(tmp_path / "lake"))
+        yield Platform(make_lab(partitions=1, unique_by="key"), instance, str(tmp_path / "lake"))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.resources.kafka import KafkaResource
-from eos_assets_tests.defs.conftest import Platform, evaluations
+from eos_assets_tests.defs.platform import Platform, evaluations
 
 
 def steps(result: dg.ExecuteInProcessResult, kind: dg.DagsterEventType) -> set[str | None]:

@@ -13,7 +13,7 @@ from eos_assets.defs.partitions import range_tags
 from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.daemon import end_orphans
-from eos_assets_tests.defs.conftest import Platform
+from eos_assets_tests.defs.platform import Platform
 from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
 

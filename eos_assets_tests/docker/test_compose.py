@@ -1,22 +1,15 @@
-"""The compose file: what it promises is in it, and its very commands make a platform that works."""
+"""The compose file: what it promises is in it. Its commands are run by the scenarios."""
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from eos_assets.local.ports import LOOPBACK
-from eos_assets.settings import NAMES, Settings
-from eos_assets_tests.docker.native import COMPOSE, ROOT, Native, postgres_folder, services
-from eos_assets_tests.kafka.reading import read_pairs
-from eos_assets_tests.served.graphql import Graphql
-from eos_assets_tests.waiting import wait_for
+from eos_assets.settings import NAMES
+from eos_assets_tests.docker.native import COMPOSE, ROOT, services
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
-#: Seconds for a run: three brokers, a cluster of Spark and Dagster share the cores of this machine.
-PATIENCE = 480
 
 
 def test_only_the_webserver_is_published_and_only_to_this_machine() -> None:
@@ -110,37 +103,3 @@ def test_the_image_installs_locked_versions() -> None:
     assert not any(pin.startswith(("pytest", "mypy", "ruff")) for pin in image)
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(declared["postgres"]) <= image
-
-
-@pytest.fixture
-def platform(settings: Settings, tmp_path: Path) -> Iterator[Native]:
-    native = Native(tmp_path, settings)
-    try:
-        yield native
-    finally:
-        native.down()
-
-
-@pytest.mark.rehearsal
-@pytest.mark.timeout(1500)
-@pytest.mark.skipif(postgres_folder() is None, reason="PostgreSQL is not installed (Debian: postgresql)")
-def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Native) -> None:
-    platform.up()
-    filled = platform.run("daemon", "eos", "fill", "datasource", "--count", "3000")
-    assert filled.returncode == 0, filled.stderr
-    dagster = Graphql(f"http://{LOOPBACK}:{platform.port('webserver', '3000')}")
-    run = wait_for(lambda: dagster.finished("squares_job"), PATIENCE) or ""
-    assert dagster.status(run) == "SUCCESS", "the sensor brought the new records over"
-    checks = dagster.check_evaluations(run)
-    assert len(checks) == 12
-    assert all(checks.values()), checks
-    servers = f"{LOOPBACK}:{platform.port('kafka-1', '9092')}"
-
-    def keys() -> list[int]:
-        return sorted(int(key) for pairs in read_pairs(servers, "datasink").values() for key, _ in pairs)
-
-    assert wait_for(lambda: len(keys()) >= 3000, PATIENCE), "also if the sensor looked before all were there"
-    assert keys() == list(range(3000))
-    assert list(platform.volume("lake").rglob("*.parquet")), "the executors wrote to the lake's volume"
-    left = [path.name for path in (platform.folder / "dagster-home").rglob("*") if path.is_file()]
-    assert left == ["dagster.yaml"], "all state is in Postgres and on the volume"

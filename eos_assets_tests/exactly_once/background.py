@@ -4,6 +4,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from eos_assets.exactly_once.failures import Failures
 from eos_assets.exactly_once.report import RunReport
 from eos_assets_tests.exactly_once.lab import Lab
@@ -35,6 +37,8 @@ class Background:
 
 
 def stopped(folder: Path, partition: int = 0) -> int:
-    """The id of the worker that stopped itself."""
+    """The id of the worker that stopped itself. It leaves its id just before: a signal to go on may come too early."""
     file = folder / f"{partition}.pid"
-    return int(wait_for(lambda: file.exists() and file.read_text()))
+    pid = int(wait_for(lambda: file.exists() and file.read_text()))
+    wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    return pid

@@ -1,5 +1,6 @@
 """Crashes, zombies, rivals and timeouts: after each, heal, finish, and count what a reader of committed data sees."""
 
+import contextlib
 import json
 import os
 import signal
@@ -31,6 +32,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
     lab.fill(900)
     report = lab.run(Failures(failpoint=failpoint, action="exit"))
     assert report.complete
+    assert [outcome.task_attempt for outcome in report.outcomes] == [1, 1, 1], "the first attempt of each has died"
     lab.assert_squares(range(900))
     assert lab.lag() == 0
     assert [entry.start for entry in report.entries] == [0, 0, 0], "one entry per partition, also after a crash"
@@ -43,6 +45,9 @@ def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
     lab.fill(3000)
     report = lab.run(Failures(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
     assert report.complete
+    first_job = {entry.task_attempt for entry in report.entries if entry.run_attempt == 1}
+    assert first_job, "some attempts of the first job have committed"
+    assert 0 not in first_job, "and no first attempt of its tasks"
     lab.assert_squares(range(3000))
     assert lab.broken() == set()
 
@@ -108,30 +113,55 @@ def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab
     assert lab.broken() == set()
 
 
-def test_two_runs_at_once_commit_each_range_once(lab: Lab) -> None:
-    """F6."""
-    lab = lab.with_(slice_records=200)
+def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
+    """F6: both have planned the same range and are stopped before their first transaction. Then both go on, and are
+    stopped and go on before each of the next ones."""
+    lab = make_lab(partitions=1, slice_records=200)
     lab.fill(3000)
-    one, two = Background(lab), Background(lab)
-    assert one.result().complete
-    assert two.result().complete
+    runs, pids = [], []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        asleep = Failures(failpoint="before_init", action="stop", pid_folder=str(tmp_path / name))
+        runs.append(Background(lab, asleep))
+        pids.append(stopped(tmp_path / name))
+    assert lab.read() == []
+    while any(run.thread.is_alive() for run in runs):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        runs[0].thread.join(0.02)
+    assert all(run.result().complete for run in runs)
     lab.assert_squares(range(3000))
     assert lab.broken() == set()
 
 
+TWICE = """
+import os
+from pathlib import Path
+from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.kafka.topics import Topic
+from eos_assets_tests.exactly_once.lab import squared
+from eos_assets_tests.waiting import wait_for
+
+PLANNED = Path("{planned}")
+
+@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), slice_records=200, code_version="1")
+def {name}(records):
+    (PLANNED / str(os.getpid())).touch()
+    wait_for(lambda: len(list(PLANNED.iterdir())) == 2)
+    return squared(records)
+"""
+
+
 @pytest.mark.timeout(300)
 def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F6, as two users would have it: processes of their own, each with a Spark of its own."""
+    """F6, as two users would have it: processes of their own, each with a Spark of its own. Neither calls the transform
+    before the other one has planned the same ranges, too."""
     name = f"twice_{uuid.uuid4().hex[:8]}"
-    (tmp_path / f"{name}.py").write_text(
-        "from eos_assets.exactly_once.pipeline import pipeline\n"
-        "from eos_assets.kafka.topics import Topic\n"
-        "from eos_assets_tests.exactly_once.lab import squared\n"
-        f"twice = pipeline(name='{name}', source=Topic('{name}-in'), sink=Topic('{name}-out'), slice_records=200)(\n"
-        "    squared\n)\n"
-    )
-    declared = pipeline(name=name, source=Topic(f"{name}-in"), sink=Topic(f"{name}-out"), slice_records=200)(squared)
-    lab = make_lab(pipeline=declared)
+    (tmp_path / "planned").mkdir()
+    (tmp_path / f"{name}.py").write_text(TWICE.format(name=name, planned=tmp_path / "planned"))
+    source, sink = Topic(f"{name}-in"), Topic(f"{name}-out")
+    lab = make_lab(pipeline=pipeline(name=name, source=source, sink=sink, slice_records=200, code_version="1")(squared))
     lab.fill(3000)
     env = {
         "EOS_BOOTSTRAP_SERVERS": lab.connection.bootstrap_servers,
@@ -143,6 +173,7 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
         runs = [pool.submit(command) for _ in range(2)]
         told = [json.loads(run.result().stdout) for run in runs]
     assert all(run["complete"] for run in told)
+    assert len(list((tmp_path / "planned").iterdir())) == 2, "they overlapped"
     lab.assert_squares(range(3000))
     assert lab.broken() == set()
 

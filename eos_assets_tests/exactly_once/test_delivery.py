@@ -15,7 +15,7 @@ from eos_assets.exactly_once.job import Job
 from eos_assets.exactly_once.target import Target
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 JOB = cast(Job, SimpleNamespace(names=SimpleNamespace(source="s"), transaction_timeout_ms=30_000))
 WEEK_MS = 7 * 24 * 3600 * 1000

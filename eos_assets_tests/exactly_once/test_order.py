@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.exactly_once.lab import MakeLab
+from eos_assets_tests.plugin import MakeTopic
 
 SCHEMA = "key binary, value binary, origin struct<partition:int,offset:bigint,ordinal:bigint>"
 

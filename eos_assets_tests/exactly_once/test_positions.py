@@ -28,9 +28,9 @@ from eos_assets.exactly_once.source_reader import SourceReader
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.topics import create_topics
-from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.exactly_once.background import Background, stopped
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
+from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.waiting import wait_for
 
 

@@ -82,6 +82,9 @@ def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invari
     send(lab, [*some(150), (b"a", b"close"), *some(50, 1)])
     report = lab.run(Failures(probability=0.4, seed=7, failpoint="before_commit", action="exit"), max_attempts=30)
     assert report.complete
+    first_job = {entry.task_attempt for entry in report.entries if entry.run_attempt == 1}
+    assert 0 not in first_job, "no first attempt of a task has survived"
+    assert report.attempts > 1
     assert_counted(lab)
     assert max(entry.next - entry.start for entry in entries(lab)) <= 40, "the plan does the cutting"
     found = lab.verify()

@@ -534,7 +534,7 @@ def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> 
         wrong = f.when(text.try_cast("long").isNull(), f.concat(f.lit("no integer: "), text))
         return records.select("key", "value", wrong.alias("error"), "origin")
 
-    lab = make_lab(quoting, partitions=1)
+    lab = make_lab(quoting, partitions=1, unique_by="key")
     key = struct.pack(">q", 200)  # as Java's LongSerializer writes it
     lab.produce([b"1", b"\xff\xfe\x80abc", b"2"], key=key)
     assert lab.run().complete

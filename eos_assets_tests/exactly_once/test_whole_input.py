@@ -44,8 +44,8 @@ def test_spark_4_2_marks_the_end_of_the_rows(spark: SparkSession, tmp_path: Path
     failing = rows.selectExpr("CASE WHEN id = 45000 THEN raise_error('on purpose') ELSE id END AS id")
     with pytest.raises(Exception, match="on purpose"):
         failing.mapInArrow(telling(tmp_path / "broken"), "n long").collect()
-    wait_for((tmp_path / "broken").exists)  # Spark does not wait for the worker
-    assert (tmp_path / "broken").read_text() == "broken off"
+    broken = tmp_path / "broken"  # Spark does not wait for the worker
+    assert wait_for(lambda: broken.exists() and broken.read_text()) == "broken off"
 
 
 def even(records: DataFrame) -> DataFrame:

@@ -65,6 +65,7 @@ def test_a_million_outputs_of_one_record_appear_together_after_a_crash(make_lab:
     lab.produce([b"5", b"1000000", b"7"])
     report = lab.run(Failures(failpoint="mid_produce", action="exit"))
     assert report.complete
+    assert [outcome.task_attempt for outcome in report.outcomes] == [1], "the first attempt has died"
     (wide,) = [entry for entry in report.entries if entry.records_out >= 1_000_000]
     assert wide.records_in <= 2
     found: dict[int | None, list[int]] = {}

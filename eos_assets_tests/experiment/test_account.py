@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from eos_assets.experiment.account import Account, account
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 
 def square(number: int) -> tuple[bytes, bytes]:

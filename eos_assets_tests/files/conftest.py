@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from eos_assets.files.access import Access, host
-from eos_assets_tests.exactly_once.conftest import lab, make_lab  # noqa: F401
 from eos_assets_tests.files.web_server import WebServer, serving
 
 

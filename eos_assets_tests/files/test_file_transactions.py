@@ -23,9 +23,9 @@ from eos_assets.pipelines.file_transactions import file_transactions
 from eos_assets.resources.kafka import KafkaResource
 from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
-from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 from eos_assets_tests.files.web_server import WebServer, endless, redirect
+from eos_assets_tests.plugin import MakeTopic
 
 HEADER = b"transaction_id,account,amount,currency,booked_at,text\n"
 MakeFiles = Callable[..., Lab]
@@ -154,6 +154,7 @@ def test_a_file_of_more_rows_than_a_slice_appears_at_once_after_a_crash(files: M
     lab.produce([broken.as_uri().encode(), path.as_uri().encode()])
     report = lab.run(Failures(failpoint="mid_produce", action="exit"))
     assert report.complete
+    assert [outcome.task_attempt for outcome in report.outcomes] == [1], "the first attempt has died"
     (wide,) = [entry for entry in report.entries if entry.records_out]
     assert wide.records_out == 70_000 > lab.pipeline.slice_records
     assert by_id(delivered(lab)) == rows

@@ -25,8 +25,8 @@ from eos_assets.kafka.routing import partitions_of
 from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.settings import Settings
-from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.kafka.reading import read_integers, read_values
+from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.waiting import wait_for
 
 

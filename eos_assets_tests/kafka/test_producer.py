@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import NotQueued, Producer, messages_of
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 
 def read(connection: Connection, topic: str, count: int) -> list[tuple[int | None, bytes | None, bytes | None]]:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.routing import murmur2, partitions_of
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 #: From Apache Kafka's own tests of `Utils.murmur2`.
 VECTORS = {

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from eos_assets.kafka import tail
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets_tests.conftest import MakeTopic
 from eos_assets_tests.kafka.reading import read_values
+from eos_assets_tests.plugin import MakeTopic
 
 
 def test_reading_ends_by_a_standstill_and_not_by_the_clock(

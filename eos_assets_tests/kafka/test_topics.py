@@ -12,7 +12,7 @@ from confluent_kafka.admin import ClusterMetadata
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic, compare_topics, create, create_topics, known_brokers, refuse_fragile
-from eos_assets_tests.conftest import MakeTopic
+from eos_assets_tests.plugin import MakeTopic
 
 
 def test_a_missing_topic_is_created_once(connection: Connection, make_topic: MakeTopic) -> None:

@@ -19,7 +19,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.topics import Topic
 from eos_assets.pipelines.balance_check import balances_are_sums
 from eos_assets.pipelines.balances import balances, book
-from eos_assets_tests.defs.conftest import Platform, evaluations
+from eos_assets_tests.defs.platform import Platform, evaluations
 from eos_assets_tests.exactly_once.folds import folded
 from eos_assets_tests.exactly_once.lab import MakeLab
 from eos_assets_tests.pipelines.bank import Bank, own_balances
@@ -41,7 +41,9 @@ def some(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
 def test_after_a_kill_at_each_step_every_balance_is_right_to_the_cent(bank: Bank) -> None:
     for seed, failpoint in enumerate(FAILPOINTS):
         bank.send(some(bank, 50, seed))
-        assert bank.lab.run(Failures(failpoint=failpoint, action="exit")).complete, failpoint
+        report = bank.lab.run(Failures(failpoint=failpoint, action="exit"))
+        assert report.complete, failpoint
+        assert max(outcome.task_attempt for outcome in report.outcomes) == 1, f"a worker has died {failpoint}"
     assert bank.rejected, "some must go below the lowest balance"
     bank.assert_booked()
     found = bank.lab.verify()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from eos_assets_tests.exactly_once.forgery import Output, forge, right
 from eos_assets_tests.exactly_once.lab import Lab, MakeLab, squared
@@ -87,3 +88,23 @@ def test_a_dead_letter_that_was_lost_is_missed(make_lab: MakeLab) -> None:
     lab.produce([b"1", b"bad", b"3"])
     assert lab.run().complete
     assert lab.with_(transform=squared).broken() == {"values_recompute"}
+
+
+def test_a_table_that_is_empty_when_it_is_joined_again_turns_red(make_lab: MakeLab, spark: SparkSession) -> None:
+    """The proof ends, whatever Spark leaves out of such a join."""
+    names = [(str(number), f"name-{number}") for number in range(30)]
+
+    def named_by(rows: list[tuple[str, str]]) -> Callable[[DataFrame], DataFrame]:
+        table = spark.createDataFrame(rows, "number string, name string")
+
+        def named(records: DataFrame) -> DataFrame:
+            joined = records.join(f.broadcast(table), f.col("value").cast("string") == f.col("number"))
+            return joined.select("key", f.col("name").alias("value"), "origin")
+
+        return named
+
+    lab = make_lab(named_by(names), partitions=1, code_version="1")
+    lab.fill(30)
+    assert lab.run().complete
+    assert lab.broken() == set()
+    assert lab.with_(transform=named_by([])).broken() == {"values_recompute"}

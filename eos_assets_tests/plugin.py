@@ -1,0 +1,171 @@
+"""The fixtures of all tests: one real broker and one Spark session for each process that runs tests.
+
+pyproject.toml names this module as a plugin of pytest. Fixtures of one folder alone are in its `conftest.py`.
+"""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import hypothesis
+import psutil
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from xdist.scheduler import LoadScopeScheduling
+
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.jars import jars
+from eos_assets.local.stack import Stack
+from eos_assets.resources.spark import SparkResource
+from eos_assets.settings import Settings
+from eos_assets_tests.defs.platform import Platform
+from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
+from eos_assets_tests.exactly_once.watcher import Watcher
+from eos_assets_tests.short_lived import QUICKLY_COMPILED
+
+#: A loaded machine is no bug: how long an example takes says nothing.
+hypothesis.settings.register_profile("real", deadline=None)
+hypothesis.settings.load_profile("real")
+
+MakeTopic = Callable[..., Topic]
+
+
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives all tests of a folder to one process: the scenarios of a folder share their servers."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    """What `--dist loadscope` means here."""
+    return ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home of its own for this run, and the project's jars, fetched if they are not there."""
+    for name, value in QUICKLY_COMPILED.items():
+        os.environ.setdefault(name, value)
+    project = Settings.load()
+    jars("broker", project)
+    os.environ["EOS_JARS_DIR"] = str(project.jars_dir)
+    os.environ["EOS_HOME"] = str(tmp_path_factory.mktemp("home"))
+    return Settings.load()
+
+
+#: An Ivy settings file of a mirror that has nothing: whoever asks it needs the network and fails.
+EMPTY_MIRROR = """\
+<ivysettings>
+  <settings defaultResolver="mirror"/>
+  <resolvers>
+    <filesystem name="mirror"><artifact pattern="{folder}/[artifact]-[revision].[ext]"/></filesystem>
+  </resolvers>
+</ivysettings>
+"""
+
+
+@pytest.fixture
+def copied(settings: Settings, tmp_path: Path) -> Settings:
+    """A copy of the jars that a test may damage, and a mirror that has nothing."""
+    shutil.copytree(settings.jars_dir, tmp_path / "jars", copy_function=os.link)
+    (tmp_path / "mirror.xml").write_text(EMPTY_MIRROR.format(folder=tmp_path / "nothing"))
+    return replace(settings, jars_dir=tmp_path / "jars", ivy_settings=tmp_path / "mirror.xml")
+
+
+@pytest.fixture(scope="session")
+def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """The broker named by EOS_BOOTSTRAP_SERVERS, else one that lives as long as the run."""
+    if settings.bootstrap_servers:
+        yield Connection.load(settings)
+        return
+    quick = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s by default
+        "log.cleaner.backoff.ms": "500",  # 15 s by default
+    }
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), settings=settings, overrides=quick) as cluster:
+        yield Connection(cluster.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    """The Spark named by EOS_SPARK, else one in this process."""
+    session = SparkResource(address=settings.spark or "in-process").spark_session
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make_topic(connection: Connection) -> Iterator[MakeTopic]:
+    """Makes topics with names that no other run has, and deletes them afterwards."""
+    made: list[str] = []
+
+    def make(**declared: int) -> Topic:
+        topic = Topic(f"test-{uuid.uuid4().hex[:12]}", **declared)  # type: ignore[arg-type]
+        create_topics([topic], connection)
+        made.append(topic.name)
+        return topic
+
+    yield make
+    if made:
+        for future in connection.admin.delete_topics(made).values():
+            future.result()
+
+
+@pytest.fixture
+def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty EOS_HOME for one test, and no other cluster in sight. What runs there ends with the test."""
+    monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("EOS_SPARK", raising=False)
+    monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
+    for name, value in QUICKLY_COMPILED.items():
+        monkeypatch.setenv(name, value)
+    yield tmp_path / "home"
+    Stack(replace(settings, home=tmp_path / "home")).down()
+
+
+@pytest.fixture
+def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
+    """Declares a pipeline and creates its topics; they are deleted afterwards."""
+    labs: list[Lab] = []
+
+    def make(transform: Callable[[DataFrame], DataFrame] = squared, **declared: Any) -> Lab:
+        lab = Lab(spark, connection, declared.pop("pipeline", None) or declare(transform, **declared))
+        lab.create()
+        lab.watcher = Watcher(connection.bootstrap_servers, lab.sink, len(connection.partitions(lab.sink)))
+        labs.append(lab)
+        return lab
+
+    yield make
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if child.status() == psutil.STATUS_STOPPED:
+                child.resume()  # a test that failed has left it: it would hold a task of Spark for ever
+    for lab in labs:
+        if lab.watcher:
+            lab.watcher.stop()
+    names = sorted({name for lab in labs for name in lab.made})
+    there = set(connection.metadata().topics)
+    for future in connection.admin.delete_topics([name for name in names if name in there]).values() if names else ():
+        future.result()
+
+
+@pytest.fixture
+def lab(make_lab: MakeLab) -> Lab:
+    """The squares, in three partitions."""
+    return make_lab()
+
+
+@pytest.fixture
+def platform(lab: Lab, tmp_path: Path) -> Iterator[Platform]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Platform(lab, instance, str(tmp_path / "lake"))

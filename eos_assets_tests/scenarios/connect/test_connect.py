@@ -1,0 +1,104 @@
+"""The same transforms, and a fold, on Spark Connect: there is no `sparkContext` and no RDD there."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.tail import stream
+from eos_assets.local.ports import ReservedPort
+from eos_assets.local.spark_server import SparkConnectServer
+from eos_assets.settings import Settings
+from eos_assets_tests.short_lived import QUICKLY_COMPILED
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectServer]:
+    port = ReservedPort()
+    folder = tmp_path_factory.mktemp("spark")
+    server = SparkConnectServer(folder, port=port.number, settings=settings, env=QUICKLY_COMPILED)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        port.release()
+
+
+@pytest.fixture
+def environ(server: SparkConnectServer, connection: Connection) -> dict[str, str]:
+    return {**os.environ, "EOS_SPARK": server.address, "EOS_BOOTSTRAP_SERVERS": connection.bootstrap_servers}
+
+
+@pytest.mark.timeout(900)
+def test_transforms_work_alike_on_spark_connect(environ: dict[str, str]) -> None:
+    """In a process of its own: one holds either a classic session or one of Connect."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "connect",
+        str(TESTS),
+        "--ignore",
+        str(TESTS / "scenarios"),
+    ]
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=850)
+    assert run.returncode == 0, run.stdout
+
+
+MODULE = """
+from pyspark.sql import DataFrame, functions as f
+from pyspark.sql.types import StringType
+
+from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.kafka.topics import Topic
+
+
+def loud(text):
+    return text.upper()
+
+
+@f.udf(StringType())
+def shouted(value):
+    return loud(bytes(value).decode())
+
+
+@pipeline(source=Topic("{name}-in", partitions=1), sink=Topic("{name}-out", partitions=1))
+def {name}(records: DataFrame) -> DataFrame:
+    return records.select("key", shouted("value").alias("value"), "origin")
+"""
+
+
+def test_functions_of_a_users_module_run_there_although_the_server_does_not_have_it(
+    environ: dict[str, str], connection: Connection, tmp_path: Path
+) -> None:
+    """The module declares them before there is a session."""
+    name = f"m{uuid.uuid4().hex[:10]}"
+    (tmp_path / f"{name}.py").write_text(MODULE.format(name=name))
+    environ["PYTHONPATH"] = str(tmp_path)
+
+    def eos(*words: str) -> None:
+        command = [sys.executable, "-m", "eos_assets.cli", *words, "--module", name]
+        run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    eos("topics", "create", "--pipeline", name)
+    producer = Producer(connection.config())
+    producer.produce(f"{name}-in", b"hello", b"1")
+    producer.flush()
+    eos("run", name)
+    eos("verify", name)
+    (message,) = stream(connection, f"{name}-out", 0)
+    assert message.value() == b"HELLO"

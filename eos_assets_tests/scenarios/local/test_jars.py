@@ -1,0 +1,35 @@
+"""Jars that are fetched over the network: the locked ones, whole or not at all."""
+
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from eos_assets.local.jars import damaged, jars, locked
+from eos_assets.settings import Settings
+from eos_assets_tests.cli.command import EOS
+from eos_assets_tests.local.damage import damage
+from eos_assets_tests.waiting import wait_for
+
+
+def test_a_damaged_jar_is_noticed_and_fetched_again(settings: Settings, copied: Settings) -> None:
+    name = next(name for name in locked() if name.startswith("spark/delta-spark"))
+    damage(copied, name)
+    assert damaged(copied.jars_dir) == [name]
+    fetched: list[int] = []
+    jars_now = jars("spark", replace(copied, ivy_settings=settings.ivy_settings), fetched.append)
+    assert damaged(copied.jars_dir) == []
+    assert fetched == list(range(1, len(locked()) + 1))
+    assert [jar.parent.name for jar in jars_now] == ["spark"] * len(jars_now)
+
+
+def test_a_killed_fetch_does_not_count(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "jars"
+    env = {**os.environ, "EOS_JARS_DIR": str(folder)}
+    with subprocess.Popen([*EOS, "jars"], env=env, stderr=subprocess.DEVNULL, start_new_session=True) as child:
+        wait_for(lambda: list(tmp_path.glob(".jars.eos-fetch-*/cache/*/*/jars/*.jar")) or child.poll() is not None, 120)
+        os.killpg(child.pid, signal.SIGKILL)  # Ivy too
+    assert child.returncode == -signal.SIGKILL
+    assert not folder.exists()
+    assert len(damaged(folder)) == len(locked())

@@ -1,0 +1,66 @@
+"""A client that shows a certificate instead of logging in, through librdkafka and through Spark's reader."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from eos_assets.errors import EosError
+from eos_assets.exactly_once.job import OffsetRange
+from eos_assets.exactly_once.permissions import permissions
+from eos_assets.exactly_once.source import read_ranges
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import bounds
+from eos_assets.local.broker_security import ALIAS
+from eos_assets.settings import Settings
+from eos_assets_tests.scenarios.secured.conftest import PIPELINE, Guarded
+
+
+def pem(kind: str, *contents: bytes) -> str:
+    blocks = [base64.encodebytes(content).decode() for content in contents]
+    return "".join(f"-----BEGIN {kind}-----\n{block}-----END {kind}-----\n" for block in blocks)
+
+
+def exported(spark: SparkSession, store: Path, password: str) -> tuple[str, str]:
+    """Certificate chain and key of a key store, as text. keytool gives no key away; Java itself does."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    java, secret = gateway.jvm.java, gateway.new_array(gateway.jvm.char, len(password))
+    for index, character in enumerate(password):
+        secret[index] = character
+    opened = java.security.KeyStore.getInstance("PKCS12")
+    opened.load(java.io.FileInputStream(str(store)), secret)
+    chain = [bytes(certificate.getEncoded()) for certificate in opened.getCertificateChain(ALIAS)]
+    # The key's own class is not public, so the method is taken from its interface.
+    classes, objects = (gateway.new_array(of, 0) for of in (java.lang.Class, java.lang.Object))
+    encoded = java.lang.Class.forName("java.security.Key").getMethod("getEncoded", classes)
+    return pem("CERTIFICATE", *chain), pem("PRIVATE KEY", bytes(encoded.invoke(opened.getKey(ALIAS, secret), objects)))
+
+
+def test_a_certificate_is_enough_where_brokers_ask_for_one(
+    guarded: Guarded, spark: SparkSession, tmp_path: Path
+) -> None:
+    security = guarded.cluster.secured
+    assert security is not None
+    security.issue(tmp_path / "client.p12", "CN=reader")
+    chain, key = exported(spark, tmp_path / "client.p12", security.passwords()["keystore"])
+    (tmp_path / "chain.pem").write_text(chain)
+    (tmp_path / "key.pem").write_text(key)
+    environ = {
+        "EOS_BOOTSTRAP_SERVERS": guarded.certificate_listener,
+        "EOS_KAFKA_SECURITY_PROTOCOL": "SSL",
+        "EOS_KAFKA_CA_FILE": str(security.authority),
+        "EOS_KAFKA_CERTIFICATE_FILE": str(tmp_path / "chain.pem"),
+        "EOS_KAFKA_KEY_FILE": str(tmp_path / "key.pem"),
+    }
+    for permission in permissions(PIPELINE):
+        if permission.name in (PIPELINE.source.name, "eos-reader"):
+            guarded.allow(permission, "User:CN=reader")
+    connection = Connection.load(Settings.load(environ))
+    (tmp_path / "key.pem").unlink()  # it was read: executors elsewhere have no such file
+    ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, PIPELINE.source.name).items()]
+    assert read_ranges(spark, connection, PIPELINE.source.name, ranges).count() >= 90
+    del environ["EOS_KAFKA_CERTIFICATE_FILE"], environ["EOS_KAFKA_KEY_FILE"]
+    with pytest.raises(EosError):
+        Connection.load(Settings.load(environ)).metadata(patience=3)

@@ -1,0 +1,50 @@
+"""The platform over GraphQL, as its own UI asks: runs of the sensor, of a range, and of the checks alone."""
+
+import pytest
+
+from eos_assets.defs.checks import AUDIT_FACT, FACTS
+from eos_assets.defs.partitions import range_tags
+from eos_assets_tests.scenarios.served.conftest import FILLED
+from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def test_dagster_joins_what_already_runs(served: ServedStack) -> None:
+    before = served.report("status")
+    assert {server["name"] for server in before["servers"]} == {
+        "kafka-1",
+        "spark",
+        "dagster-webserver",
+        "dagster-daemon",
+    }
+    for command in (["up"], ["up", "--no-dagster"]):
+        served.eos(*command)
+        assert served.report("status") == before, "what runs is kept"
+    served.eos("doctor")
+
+
+def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served: ServedStack) -> None:
+    run = eventually(lambda: served.dagster.finished("squares_job")) or ""
+    assert served.dagster.status(run) == "SUCCESS"
+    checks = served.dagster.check_evaluations(run)
+    assert set(checks) == {*FACTS, AUDIT_FACT}
+    assert all(checks.values())
+    told = served.dagster.figures(run, "datasink")
+    assert sum(figures["records_in"] or 0 for figures in told) == FILLED
+    assert all({"range", "transactional_id", "ledger", "records_per_second"} <= set(figures) for figures in told)
+    behind = eventually(lambda: served.dagster.finished("doubles_job")) or ""
+    assert served.dagster.status(behind) == "SUCCESS", "one pipeline's sink is the next one's source"
+    eventually(lambda: served.count("doubled") == FILLED)
+
+
+def test_a_range_and_the_checks_alone_are_launched(served: ServedStack) -> None:
+    launched = served.dagster.launch("squares_job", range_tags(0, 1))
+    alone = served.dagster.launch("squares_checks", {})
+    assert eventually(lambda: served.dagster.ended(launched)) == "SUCCESS"
+    materialized = [e for e in served.dagster.events(launched) if e["__typename"] == "MaterializationEvent"]
+    assert {e["partition"] for e in materialized if e["assetKey"]["path"] == ["datasink"]} == {"0", "1"}
+    assert eventually(lambda: served.dagster.ended(alone)) == "SUCCESS"
+    assert all(served.dagster.check_evaluations(alone).values())
+    assert all(row["passed"] for row in served.report("checks", "squares", "--full"))
+    assert str(FILLED) in served.eos("audit", "squares")

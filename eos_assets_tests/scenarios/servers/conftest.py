@@ -1,0 +1,14 @@
+"""Servers that `eos up` starts for one test."""
+
+import pytest
+
+from eos_assets_tests.cli.free_ports import free_ports
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Ports of Kafka and Spark for `eos up` that nobody uses now."""
+    chosen = free_ports()
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    return int(chosen["EOS_KAFKA_PORT"]), int(chosen["EOS_SPARK_CONNECT_PORT"])
