@@ -1,7 +1,9 @@
 """A real Dagster webserver, asked over GraphQL as its own UI does."""
 
+import contextlib
 import json
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,3 +140,14 @@ class Graphql:
         answer = self.ask(query, p=params)["launchPartitionBackfill"]
         assert answer["__typename"] == "LaunchBackfillSuccess", answer
         return str(answer["backfillId"])
+
+    @contextlib.contextmanager
+    def closed_pool(self, pool: str) -> Iterator[None]:
+        """Meanwhile no run of this pool starts: they wait in the queue, and are all there when it opens again."""
+        close = "mutation($pool: String!) {setConcurrencyLimit(concurrencyKey: $pool, limit: 0)}"
+        reopen = "mutation($pool: String!) {deleteConcurrencyLimit(concurrencyKey: $pool)}"
+        self.ask(close, pool=pool)
+        try:
+            yield
+        finally:
+            self.ask(reopen, pool=pool)  # the limit of dagster.yaml applies again
