@@ -142,7 +142,7 @@ class AuditTables:
     def forget(self) -> None:
         """Empties what is known by the first table: if we die before that one is new, the next update begins here."""
         for table in REACHED:
-            if table != "audit_transactions" and self.exists(table):
+            if table != "audit_transactions" and self.columns(table):
                 self.replace(table, NewRows(SCHEMAS[table].empty_table(), {}))
 
     def frame(self, rows: pa.Table) -> "DataFrame":
@@ -158,21 +158,23 @@ class AuditTables:
             check_maps(failure, self.connection, self.names.provenance)
             raise
 
-    def exists(self, table: str) -> bool:
+    def columns(self, table: str) -> list[str]:
+        """None, if there is no such table."""
         from pyspark.errors import AnalysisException
 
         try:
-            return bool(self.read(table).columns)
+            return self.read(table).columns
         except AnalysisException:
-            return False
+            return []
 
     def marks(self, pool: Executor) -> dict[str, Mark]:
         """Up to where each table reaches. Nothing, if the tables speak of a ledger that was deleted since, were made by
         an older version, or if what the others are known by is not there."""
-        present = [table for table in REACHED if self.exists(table)]
+        found = zip(REACHED, pool.map(self.columns, REACHED), strict=True)
+        present = {table: columns for table, columns in found if columns}
         if "audit_transactions" not in present:
             return {}
-        if any(self.read(table).columns != SCHEMAS[table].names for table in present):
+        if any(columns != SCHEMAS[table].names for table, columns in present.items()):
             return {}
         marks = dict(zip(present, pool.map(self.mark, present), strict=True))
         return marks if all(mark.ledger_id == self.ledger_id for mark in marks.values()) else {}
