@@ -43,11 +43,15 @@ class SourceReader:
     def close(self) -> None:
         self.consumer.close()
 
+    def watermarks(self, topic: str, partition: int, patience: float = PATIENCE_SECONDS) -> tuple[int, int]:
+        found = watermarks(self.consumer, topic, partition, patience, new=not self.connected)
+        self.connected = True
+        return found
+
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
         """The last committed entry of a ledger partition. With this isolation the high watermark is the last
         stable offset, and after `init_transactions` nothing of our own is open before it."""
-        low, end = watermarks(self.consumer, self.names.ledger, partition, new=not self.connected)
-        self.connected = True
+        low, end = self.watermarks(self.names.ledger, partition)
         message = last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # it would go on asking for more, a thousand times a second
         return None if message is None else ledger.read(message)
@@ -63,7 +67,7 @@ class SourceReader:
 
     def genesis(self, partition: int) -> Genesis | None:
         """The first entry of a ledger partition, which must be its genesis."""
-        low, end = watermarks(self.consumer, self.names.ledger, partition)
+        low, end = self.watermarks(self.names.ledger, partition)
         found = records(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
         first = ledger.read(found[0]) if found else None
         return first if isinstance(first, Genesis) else None
@@ -79,7 +83,7 @@ class SourceReader:
     def is_stable(self, topic: str, partition: int, offset: int, patience: float = PATIENCE_SECONDS) -> bool:
         """Whether no open transaction lies at or before this offset; no, too, if nobody answers in time."""
         try:
-            return watermarks(self.consumer, topic, partition, patience)[1] > offset
+            return self.watermarks(topic, partition, patience)[1] > offset
         except KafkaException as failure:
             if transient(failure.args[0]):
                 return False
