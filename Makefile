@@ -41,9 +41,10 @@ pictures: install  ## take the pictures of the README anew, with the Chromium of
 bench: install  ## measure the price of exactly once against its peers
 	@$(BIN)/python benchmarks/throughput.py
 
-lint: install  ## check style and format
+lint: install  ## check style, format and the layers of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 format: install  ## mend style and format
 	$(BIN)/ruff check --fix .
@@ -68,7 +69,7 @@ down: install  ## end what `make up` started
 lock: install  ## pin anew what pyproject.toml and ivy.xml ask for (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra image -c requirements.lock pyproject.toml -o docker/requirements.lock
-	$(BIN)/python -c 'from eos_assets.local.jars import write_lock; write_lock()'
+	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; write_lock()'
 
 clean:  ## remove .venv and caches, keep .eos
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

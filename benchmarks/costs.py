@@ -13,13 +13,14 @@ from pathlib import Path
 from rich.console import Console
 from sampler import Sampler
 
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.declare.topic import Topic
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
-from eos_assets.resources.spark import SparkResource
+from eos_assets.run.run import RunOptions, run_pipeline
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
 SLICES = 40

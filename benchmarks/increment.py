@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from eos_assets.audit.tables import AuditTables
-from eos_assets.exactly_once.run import run_pipeline
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import create_topics
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
-from eos_assets.proof.verify import verify_pipeline
-from eos_assets.resources.spark import SparkResource
+from eos_assets.run.run import run_pipeline
+from eos_assets.verify.verify import verify_pipeline
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 7

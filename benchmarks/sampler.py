@@ -25,7 +25,7 @@ class Sampler:
         while not self._done.wait(0.1):
             for process in psutil.Process().children(recursive=True):
                 try:
-                    if "eos_assets.worker_daemon" in process.cmdline():
+                    if "eos_assets.platform.worker_startup" in process.cmdline():
                         self.peak = max(self.peak, process.memory_info().rss)
                 except psutil.Error:
                     continue

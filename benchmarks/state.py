@@ -14,13 +14,13 @@ from confluent_kafka import Producer
 from rich.console import Console
 from sampler import Sampler
 
-from eos_assets.exactly_once.run import run_pipeline
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.topics import create_topics
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.balances import balances
-from eos_assets.proof.verify import verify_pipeline
-from eos_assets.resources.spark import SparkResource
+from eos_assets.run.run import run_pipeline
+from eos_assets.verify.verify import verify_pipeline
 
 KEYS = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
 FEW = 10_000

@@ -20,17 +20,18 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.exactly_once.source import records
+from eos_assets.declare.modes import Mode
+from eos_assets.declare.topic import Topic
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
-from eos_assets.resources.spark import SparkResource
+from eos_assets.run.run import RunOptions, run_pipeline
+from eos_assets.transform.source import records
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
 ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 21

@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from eos_assets.defs.experiment import experiment_definitions
-from eos_assets.defs.jobs import EXECUTOR
-from eos_assets.defs.pipeline import pipeline_definitions
-from eos_assets.registry import find_pipelines
-from eos_assets.resources.kafka import KafkaResource
-from eos_assets.resources.lake import LakeResource
-from eos_assets.resources.spark import SparkResource
+from eos_assets.declare.registry import find_pipelines
+from eos_assets.orchestration.assets.experiment import experiment_definitions
+from eos_assets.orchestration.jobs import EXECUTOR
+from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.lake import LakeResource
+from eos_assets.orchestration.resources.spark import SparkResource
 
 defs = dg.Definitions.merge(
     pipeline_definitions(find_pipelines().values()),

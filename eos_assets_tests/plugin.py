@@ -19,17 +19,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
+from eos_assets.declare.topic import Topic
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.local.jars import jars
 from eos_assets.local.stack import Stack
-from eos_assets.resources.spark import SparkResource
-from eos_assets.settings import Settings
-from eos_assets_tests.defs.platform import Platform
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab, declare, squared
-from eos_assets_tests.exactly_once.watcher import Watcher
+from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.jars import jars
+from eos_assets.platform.settings import Settings
+from eos_assets_tests.orchestration.platform import Platform
+from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
+from eos_assets_tests.sink.watcher import Watcher
 
 #: A loaded machine is no bug: how long an example takes says nothing.
 hypothesis.settings.register_profile("real", deadline=None)
@@ -86,7 +88,7 @@ def copied(settings: Settings, tmp_path: Path) -> Settings:
 def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """The broker named by EOS_BOOTSTRAP_SERVERS, else one that lives as long as the run."""
     if settings.bootstrap_servers:
-        yield Connection.load(settings)
+        yield connect(settings)
         return
     quick = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s by default

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import MEANINGS, Code
-from eos_assets.exactly_once.spark_preflight import TESTED, minor
-from eos_assets.local.jars import locked, version_of
+from eos_assets.platform.jars import locked, version_of
+from eos_assets.run.preflight.spark_version import TESTED, minor
 
 ROOT = Path(__file__).parents[1]
 

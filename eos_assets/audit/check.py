@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eos_assets.audit.tables import AuditTables
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.ledger import LedgerEntry
+from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import bounds
-from eos_assets.proof.invariants import SHOWN, Finding, Violations
-from eos_assets.proof.window import first_whole
+from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.verify.invariants import SHOWN, Violations
+from eos_assets.verify.window import first_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

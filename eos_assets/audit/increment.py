@@ -18,19 +18,19 @@ from eos_assets.audit.rows import (
     delivery_rows,
     transaction_rows,
 )
-from eos_assets.exactly_once import ledger, provenance
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.ledger import LedgerEntry, SinkPart
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.provenance import ProvenanceMap
-from eos_assets.exactly_once.shape import KEY, digest_of
-from eos_assets.exactly_once.source import read_ranges
+from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import UnreadableHeadersError
 from eos_assets.kafka.offsets import await_stable, bounds, bounds_of, offsets_at
-from eos_assets.kafka.tail import streams
-from eos_assets.proof.record_reader import read_records
-from eos_assets.proof.tables import unfolded, unioned
+from eos_assets.kafka.reader import streams
+from eos_assets.log import ledger, provenance
+from eos_assets.log.ledger import LedgerEntry, SinkPart
+from eos_assets.log.provenance import ProvenanceMap
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.transform.result_schema import KEY, digest_of
+from eos_assets.transform.source import read_ranges
+from eos_assets.verify.frames import unfolded, unioned
+from eos_assets.verify.record_reader import read_records
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,9 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 from confluent_kafka import Message
 
-from eos_assets.exactly_once.ledger import LedgerEntry, SinkPart
-from eos_assets.exactly_once.provenance import ProvenanceMap
 from eos_assets.kafka.headers import UnreadableHeadersError, headers_of, last_header
+from eos_assets.log.ledger import LedgerEntry, SinkPart
+from eos_assets.log.provenance import ProvenanceMap
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 PART = pa.struct(

@@ -19,15 +19,15 @@ import pyarrow as pa
 
 from eos_assets.audit.increment import Increment, NewRows
 from eos_assets.audit.rows import DEAD_LETTERS, DELIVERIES, PARTITIONS, TRANSACTIONS
-from eos_assets.exactly_once import ledger
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.ledger import LedgerEntry
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import make_plan
+from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.tail import stream
-from eos_assets.proof import proven
-from eos_assets.proof.tables import check_maps
+from eos_assets.kafka.reader import stream
+from eos_assets.log import ledger
+from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.run.plan import make_plan
+from eos_assets.verify import checkpoint as proven
+from eos_assets.verify.frames import check_maps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession

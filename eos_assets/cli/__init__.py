@@ -72,7 +72,7 @@ class Commands(click.Group):
 
 
 def kafka_says(error: "KafkaError") -> EosError:
-    from eos_assets.kafka.denied import denied
+    from eos_assets.kafka.auth_errors import denied
 
     known = denied(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
     return known or EosError(f"Kafka says: {error.str()} ({error.name()}).", "Look with `eos doctor`.")
@@ -98,6 +98,6 @@ def main() -> None:
       eos verify squares                 prove it
       eos down                           end everything again
     """
-    from eos_assets.local.proxy import bypass_proxy
+    from eos_assets.platform.proxy import bypass_proxy
 
     bypass_proxy()

@@ -5,9 +5,9 @@ import json
 import click
 
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.permissions import creation, permissions
-from eos_assets.registry import find_pipeline
+from eos_assets.declare.modes import Mode
+from eos_assets.declare.registry import find_pipeline
+from eos_assets.run.preflight.permissions import creation, permissions
 
 
 @click.command("acls")

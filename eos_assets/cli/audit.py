@@ -24,7 +24,7 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     eos audit squares --rebuild
     eos audit squares --sql "select partition, sum(records_out) from audit_transactions group by partition"
     """
-    from eos_assets.resources.spark import SparkResource
+    from eos_assets.orchestration.resources.spark import SparkResource
 
     settings, chosen, connection = reach(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):

@@ -11,7 +11,7 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 
 #: Dagster logs every event to the console unless told otherwise.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -42,9 +42,9 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     """One row per evaluation. A check that did not come to an end is one that failed."""
     import dagster as dg
 
+    from eos_assets.declare.registry import find_pipeline, find_pipelines
     from eos_assets.definitions import defs
-    from eos_assets.defs.checks import AUDIT_FACT
-    from eos_assets.registry import find_pipeline, find_pipelines
+    from eos_assets.orchestration.checks import AUDIT_FACT
 
     chosen = [find_pipeline(name).name for name in pipelines] or list(find_pipelines())
     found: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ import os
 import click
 
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 
 
 @click.command("connect-server")

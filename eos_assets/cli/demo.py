@@ -18,21 +18,21 @@ from eos_assets.cli import checks
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.cli.servers import interrupt
-from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.generate import generate, transactions
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.tail import stream
-from eos_assets.kafka.topics import create_topics
+from eos_assets.kafka.reader import stream
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.local.folders import make_folder, require_space
-from eos_assets.local.jars import version_of
 from eos_assets.pipelines.balances import balances
 from eos_assets.pipelines.file_transactions import file_transactions
 from eos_assets.pipelines.squares import squares
-from eos_assets.settings import Settings
+from eos_assets.platform.folders import make_folder, require_space
+from eos_assets.platform.jars import version_of
+from eos_assets.platform.settings import Settings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -55,7 +55,7 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     """
     import dagster as dg
 
-    Failures(failure_probability, seed)  # refuses a probability that does not exist before anything starts
+    Faults(failure_probability, seed)  # refuses a probability that does not exist before anything starts
     config: dict[str, object] = {"failure_probability": failure_probability, "seed": seed, "max_attempts": 50}
     settings = Settings.load()
     fetch_jars(settings)
@@ -92,10 +92,10 @@ class Demo:
     def __init__(self, connection: Connection, folder: Path, instance: "dg.DagsterInstance", stderr: Console) -> None:
         import dagster as dg
 
-        from eos_assets.defs.pipeline import pipeline_definitions
-        from eos_assets.resources.kafka import KafkaResource
-        from eos_assets.resources.lake import LakeResource
-        from eos_assets.resources.spark import SparkResource
+        from eos_assets.orchestration.pipeline import pipeline_definitions
+        from eos_assets.orchestration.resources.kafka import KafkaResource
+        from eos_assets.orchestration.resources.lake import LakeResource
+        from eos_assets.orchestration.resources.spark import SparkResource
 
         self.connection = connection
         self.folder = folder
@@ -139,7 +139,7 @@ class Demo:
 
     def materialize(self, pipeline: Pipeline, told: str, config: dict[str, object]) -> None:
         """All partitions of one pipeline in one run, with its checks and tables."""
-        from eos_assets.defs.partitions import add_missing, range_tags
+        from eos_assets.orchestration.partitions import add_missing, range_tags
 
         with self.stderr.status(f"{told} …"):
             add_missing(self.instance, pipeline.source.name, self.connection)

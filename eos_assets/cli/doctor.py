@@ -8,7 +8,7 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.settings import TABLE, Settings, markdown_table, shown
+from eos_assets.platform.settings import TABLE, Settings, markdown_table, shown
 
 
 @click.command("doctor")

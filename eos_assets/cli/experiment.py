@@ -12,15 +12,15 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option
 from eos_assets.cli.progress import bar, fetch_jars
+from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.failures import KINDS
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.experiment.faults import KINDS
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
 from eos_assets.experiment.report import html
 from eos_assets.experiment.table import COLUMNS, SUMMARY_COLUMNS, headline, rows, summary
 from eos_assets.experiment.verdict import problems
-from eos_assets.kafka.connection import Connection
-from eos_assets.settings import Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
 
 
 class Several(click.ParamType[tuple[object, ...]]):
@@ -57,7 +57,7 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
     at-least-once under the same failures. Status 1 if exactly-once loses or doubles anything, and also if a weaker
     delivery does no harm where failures struck: then the comparison would prove nothing.
     """
-    from eos_assets.resources.spark import SparkResource
+    from eos_assets.orchestration.resources.spark import SparkResource
 
     wanted = {name: value for name, value in chosen.items() if value is not None}
     if "modes" in wanted:
@@ -66,7 +66,7 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
     if page is not None:
         writable(page)
     settings = Settings.load()
-    connection = Connection.load(settings)
+    connection = connect(settings)
     connection.metadata()
     fetch_jars(settings)
     with bar("Experiment", len(list(matrix.cells()))) as done:

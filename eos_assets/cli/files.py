@@ -8,9 +8,9 @@ from eos_assets.errors import EosError
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import generate, transactions
-from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.topics import create_topics
-from eos_assets.settings import Settings
+from eos_assets.kafka.admin import create_topics
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
 
 
 @click.group("files")
@@ -69,7 +69,7 @@ def announce_command(places: tuple[str, ...], declared: str | None, plain: bool,
 
     settings = Settings.load()
     records = [announcement(place, None if plain else declared, checksum=not plain) for place in places]
-    connection = Connection.load(settings)
+    connection = connect(settings)
     if topic == file_transactions.source.name:
         create_topics([file_transactions.source], connection)
     count = announce(connection, topic, records)

@@ -5,11 +5,12 @@ import math
 import click
 
 from eos_assets.cli.progress import bar
+from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
-from eos_assets.settings import Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
 
 DEFAULT_PARTITIONS = 3
 
@@ -33,7 +34,7 @@ def fill_command(topic: str, count: int, partitions: int | None, rate: float | N
     An idempotent producer (acks=all) writes them to the partitions a Java client would choose. A further fill goes
     on where the last one ended, and completes what an interrupted one left out.
     """
-    connection = Connection.load(Settings.load())
+    connection = connect(Settings.load())
     existing = connection.metadata().topics.get(topic)
     if existing is None:
         create_topics([Topic(topic, partitions=partitions or DEFAULT_PARTITIONS)], connection)

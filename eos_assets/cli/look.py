@@ -9,14 +9,14 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import pipeline_options
 from eos_assets.cli.progress import fetch_jars
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.registry import find_pipelines
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import existing_topics
-from eos_assets.exactly_once.preview import RESULTS, preview
-from eos_assets.kafka.connection import Connection
-from eos_assets.proof.trace import Link, origin_of, outcome_of, unnamed, without_output
-from eos_assets.registry import find_pipelines
-from eos_assets.settings import Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
+from eos_assets.run.plan import existing_topics
+from eos_assets.run.preview import RESULTS, preview
+from eos_assets.verify.trace import Link, origin_of, outcome_of, unnamed, without_output
 
 
 @click.command("preview")
@@ -24,12 +24,12 @@ from eos_assets.settings import Settings
 @click.option("--records", "count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many.")
 def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None:
     """Show some source records of PIPELINE and what the transform makes of them. Writes nothing."""
-    from eos_assets.registry import find_pipeline
-    from eos_assets.resources.spark import SparkResource
+    from eos_assets.declare.registry import find_pipeline
+    from eos_assets.orchestration.resources.spark import SparkResource
 
     settings = Settings.load()
     chosen = find_pipeline(pipeline, modules)
-    connection = Connection.load(settings)
+    connection = connect(settings)
     existing_topics(chosen, connection, [chosen.source.name])
     fetch_jars(settings)
     table = Table("source", "key", "value", "result", title=f"preview of {chosen.name}; nothing was written")
@@ -67,7 +67,7 @@ def text(value: object) -> str:
 def trace_command(topic: str, partition: int, offset: int, from_source: bool, modules: tuple[str, ...]) -> None:
     """Show where the record at OFFSET of TOPIC/PARTITION came from; with --source, what became of it."""
     asked = pipelines_of(topic, from_source, modules)
-    connection = Connection.load(Settings.load())
+    connection = connect(Settings.load())
     partitions = existing_topics(asked[0], connection, [topic])[topic].partitions
     if partition not in partitions:
         raise EosError(f"{topic} has no partition {partition}.", f"It has {len(partitions)}.")

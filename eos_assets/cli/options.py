@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 
 Command = Callable[..., None]
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eos_assets.local.jars import damaged, fetch, locked
-from eos_assets.settings import Settings
+from eos_assets.platform.jars import damaged, fetch, locked
+from eos_assets.platform.settings import Settings
 
 
 @contextmanager

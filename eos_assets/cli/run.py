@@ -11,15 +11,17 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.exactly_once.failures import KINDS, Failures
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.plan import make_plan
-from eos_assets.exactly_once.report import RunReport
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
+from eos_assets.declare.modes import Mode
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.registry import find_pipeline
+from eos_assets.experiment.baselines import delivery_of
+from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
-from eos_assets.registry import find_pipeline
-from eos_assets.settings import Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
+from eos_assets.run.plan import make_plan
+from eos_assets.run.report import RunReport
+from eos_assets.run.run import RunOptions, run_pipeline
 
 COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "stale": "yellow"}
 
@@ -31,7 +33,7 @@ COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "s
 def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool) -> None:
     """Show how each source partition of PIPELINE stands and what a run would write. Writes nothing."""
     chosen = find_pipeline(pipeline, modules)
-    plans = make_plan(chosen, Connection.load(Settings.load()), mode=Mode(mode))
+    plans = make_plan(chosen, connect(Settings.load()), mode=Mode(mode))
     if as_json:
         rows = [
             {
@@ -97,14 +99,15 @@ def run_command(
     chosen = find_pipeline(pipeline, modules)
     options = RunOptions(
         mode=Mode(mode),
+        delivery=delivery_of(Mode(mode)),
         partitions=partitions or None,
         max_records=max_records,
         max_attempts=max_attempts,
-        failures=Failures(probability=failure_probability, seed=seed, kind=failure_kind),
+        faults=Faults(probability=failure_probability, seed=seed, kind=failure_kind),
         lake=settings.lake if chosen.stateful else None,
         accepted_spark=settings.accept_spark,
     )
-    connection = Connection.load(settings)
+    connection = connect(settings)
     connection.metadata()
     fetch_jars(settings)
     report = watched_run(chosen, connection, options)
@@ -120,7 +123,7 @@ def run_command(
 
 def watched_run(pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
     """Runs with a bar per partition, fed from the ledger."""
-    from eos_assets.resources.spark import SparkResource
+    from eos_assets.orchestration.resources.spark import SparkResource
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

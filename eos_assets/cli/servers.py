@@ -12,8 +12,9 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.local.stack import Server, Stack
-from eos_assets.settings import Settings
+from eos_assets.local.stack import Stack
+from eos_assets.platform.running import Server
+from eos_assets.platform.settings import Settings
 
 PORT = click.IntRange(1, 65535)
 

@@ -7,12 +7,13 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.options import mode_option
+from eos_assets.declare.modes import Mode
+from eos_assets.declare.registry import find_pipeline, find_pipelines
+from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.topics import Topic, TopicReport, compare_topics, create_topics
-from eos_assets.registry import find_pipeline, find_pipelines
-from eos_assets.settings import Settings
+from eos_assets.kafka.admin import TopicReport, compare_topics, create_topics
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
 
 COLOURS = {"created": "green", "present": "green", "missing": "yellow", "different": "red"}
 
@@ -34,14 +35,14 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
 @choosing
 def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Create the declared topics that do not exist yet: all of them, or only NAMES."""
-    show(create_topics(chosen(names, pipelines, modules, Mode(mode)), Connection.load(Settings.load())))
+    show(create_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
 
 
 @topics_command.command("list")
 @choosing
 def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Compare the declared topics with the cluster; writes nothing."""
-    show(compare_topics(chosen(names, pipelines, modules, Mode(mode)), Connection.load(Settings.load())))
+    show(compare_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
 
 
 def chosen(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode) -> list[Topic]:

@@ -10,10 +10,10 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
 from eos_assets.cli.target import reach
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.proof.invariants import Finding
-from eos_assets.proof.verification import Verification
-from eos_assets.proof.verify import verify_pipeline
+from eos_assets.declare.check import Finding
+from eos_assets.declare.modes import Mode
+from eos_assets.verify.verification import Verification
+from eos_assets.verify.verify import verify_pipeline
 
 ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 
@@ -32,7 +32,7 @@ def verify_command(
     A proof that holds is remembered, and the next one goes on from there; --full begins at the beginning again.
     With --isolation read_uncommitted it shows what a reader would see that does not ask for committed data only.
     """
-    from eos_assets.resources.spark import SparkResource
+    from eos_assets.orchestration.resources.spark import SparkResource
 
     settings, chosen, connection = reach(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):

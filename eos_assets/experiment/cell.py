@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
-from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.exactly_once.report import RunReport
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.exactly_once.spark_preflight import task_attempts
+from eos_assets.declare.modes import Mode
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.topic import Topic
 from eos_assets.experiment.account import Account, account
+from eos_assets.experiment.baselines import delivery_of
+from eos_assets.experiment.faults import Faults
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.spark_version import task_attempts
+from eos_assets.run.report import RunReport
+from eos_assets.run.run import RunOptions, run_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,11 +103,12 @@ class Bench:
     def measure(self, cell: Cell, number: int) -> Result:
         """Runs the squares over the source of this number to the end or until giving up, and counts."""
         pipeline = self.pipeline(number)
-        failures = Failures(cell.probability, self.seed, kind=cell.kind)
+        failures = Faults(cell.probability, self.seed, kind=cell.kind)
         with self.topics(pipeline.own_topics(cell.mode), pipeline.names(cell.mode).group):
             options = RunOptions(
                 mode=cell.mode,
-                failures=failures,
+                delivery=delivery_of(cell.mode),
+                faults=failures,
                 accepted_spark=Settings.load().accept_spark,
                 max_attempts=HOPELESS_JOBS if cell.hopeless else self.max_attempts,
             )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.failures import KINDS, Failures
-from eos_assets.exactly_once.modes import Mode
 from eos_assets.experiment.cell import Bench, Cell, Result
+from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class Matrix:
                     "Leave the option out to compare all of them.",
                 )
         for probability in self.probabilities:
-            Failures(probability)
+            Faults(probability)
         for kind in self.kinds:
-            Failures(kind=kind)
+            Faults(kind=kind)
         if self.partitions < 1 or self.records < self.partitions or self.max_attempts < 1:
             raise EosError(
                 f"An experiment with {self.records} records, {self.partitions} partitions and {self.max_attempts} "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from math import log2, log10
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Result
 from eos_assets.experiment.matrix import Experiment
 from eos_assets.experiment.table import KIND_NAMES, MODE_NAMES

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Result
 from eos_assets.experiment.matrix import Experiment
 

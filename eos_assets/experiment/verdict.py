@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Result
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -10,9 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.denied import Complaints, unreachable
-from eos_assets.kafka.security import Security
-from eos_assets.settings import Settings
+from eos_assets.kafka.auth import Security
+from eos_assets.kafka.auth_errors import Complaints, unreachable
 
 #: librdkafka logs each refused connection at level 3; we report what matters ourselves. A broker that comes back
 #: is found again within a second instead of ten. A client that has learned the names of the brokers connects to one of
@@ -97,21 +96,8 @@ class Connection:
     bootstrap_servers: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
     security: Security = field(default_factory=Security)
-
-    @staticmethod
-    def load(settings: Settings) -> "Connection":
-        """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
-        from eos_assets.local.stack import Stack  # tasks need the connection, not the local servers
-
-        security = Security.load(settings)
-        if settings.bootstrap_servers:
-            return Connection(settings.bootstrap_servers, security=security)
-        stack = Stack(settings)
-        servers = stack.address_of("kafka")
-        if servers is None:
-            raise EosError("No Kafka is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
-        given = security.protocol != "PLAINTEXT"  # else the administrator of a secured local cluster
-        return Connection(servers, security=security if given else stack.security() or security)
+    #: Whether topics must outlive the loss of a broker, whatever a pipeline declares (EOS_PROFILE=production).
+    production: bool = False
 
     def config(self, **more: Any) -> dict[str, Any]:
         """A librdkafka configuration; keyword names have underscores for dots."""
@@ -132,7 +118,7 @@ class Connection:
 
     def __getstate__(self) -> dict[str, Any]:
         """Clients do not pickle; the other side makes its own."""
-        return {"bootstrap_servers": self.bootstrap_servers, "options": self.options, "security": self.security}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def metadata(self, patience: float = PATIENCE_SECONDS) -> ClusterMetadata:
         """The cluster's brokers and topics; a cluster that does not answer is a clear error, and one that turns us

@@ -14,9 +14,9 @@ from confluent_kafka import Message
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
+from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.kafka.producer import Producer, messages_of
-from eos_assets.kafka.routing import partitions_of
-from eos_assets.kafka.tail import last_records, reader
+from eos_assets.kafka.reader import last_records, reader
 
 BATCH = 50_000
 #: How long the brokers may acknowledge nothing, for example while one restarts.

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from eos_assets.kafka.connection import Connection, ask
-from eos_assets.kafka.tail import READER_GROUP
+from eos_assets.kafka.reader import READER_GROUP
 
 TRY_SECONDS = 3.0
 POLL_SECONDS = 0.01

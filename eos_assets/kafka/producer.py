@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
-from eos_assets.kafka import librdkafka as c
+from eos_assets.kafka import _librdkafka as c
+from eos_assets.kafka._librdkafka import library
 from eos_assets.kafka.connection import ask_shortly
-from eos_assets.kafka.librdkafka import library
-from eos_assets.kafka.routing import bounds_of
+from eos_assets.kafka.partitioner import bounds_of
 
 Addresses = npt.NDArray[np.uintp]
 Headers = Sequence[tuple[str, bytes | None]]

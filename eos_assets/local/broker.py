@@ -15,15 +15,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eos_assets.errors import EosError
+from eos_assets.kafka.auth import Security
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.security import Security
 from eos_assets.local.broker_security import BrokerSecurity
-from eos_assets.local.folders import make_folder, write_whole
-from eos_assets.local.jars import jars
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK, ReservedPort, WantedPort, require_free
-from eos_assets.local.process import ServerProcess, await_ready, stop_all
-from eos_assets.settings import Settings
+from eos_assets.platform.folders import make_folder, write_whole
+from eos_assets.platform.jars import jars
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import LOOPBACK, ReservedPort, WantedPort, require_free
+from eos_assets.platform.process import ServerProcess, await_ready, stop_all
+from eos_assets.platform.settings import Settings
 
 START_SECONDS = 60
 PORT_SETTING = "--kafka-port or EOS_KAFKA_PORT"

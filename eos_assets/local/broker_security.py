@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.security import DEFAULT_MECHANISM, LOGIN_MODULES, Security
-from eos_assets.local.folders import make_folder, write_whole
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, LOGIN_MODULES, Security
+from eos_assets.platform.folders import make_folder, write_whole
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import LOOPBACK
+from eos_assets.platform.running import ADMIN, administrator, authority_file, passwords_file
 
-ADMIN = "admin"
 #: The name in the brokers' certificate. They know each other by it, on the controllers' listener.
 BROKER = "CN=eos-broker"
 ALIAS = "own"
@@ -31,7 +31,7 @@ class BrokerSecurity:
 
     @property
     def authority(self) -> Path:
-        return self.folder / "ca.pem"
+        return authority_file(self.folder)
 
     @property
     def keystore(self) -> Path:
@@ -39,7 +39,7 @@ class BrokerSecurity:
 
     @property
     def _passwords(self) -> Path:
-        return self.folder / "passwords.json"
+        return passwords_file(self.folder)
 
     @property
     def _scram(self) -> Path:
@@ -100,13 +100,7 @@ class BrokerSecurity:
 
     def client(self) -> Security:
         """The administrator, who may do everything."""
-        return Security(
-            "SASL_SSL",
-            DEFAULT_MECHANISM,
-            ADMIN,
-            self.passwords()["admin"],
-            authority=self.authority.read_text(),
-        )
+        return administrator(self.folder)
 
     def format_arguments(self) -> list[str]:
         return [f"@{self._scram}"]

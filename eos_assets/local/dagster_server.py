@@ -6,10 +6,10 @@ import urllib.error
 from collections.abc import Mapping
 from pathlib import Path
 
-from eos_assets.local.folders import make_folder
-from eos_assets.local.ports import LOOPBACK, require_free
-from eos_assets.local.process import ServerProcess, await_ready
-from eos_assets.local.proxy import direct
+from eos_assets.platform.folders import make_folder
+from eos_assets.platform.ports import LOOPBACK, require_free
+from eos_assets.platform.process import ServerProcess, await_ready
+from eos_assets.platform.proxy import direct
 
 START_SECONDS = 120
 DAGSTER_PURPOSE, DAGSTER_SETTING = "the Dagster webserver", "--dagster-port or EOS_DAGSTER_PORT"

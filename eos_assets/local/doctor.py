@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
-from eos_assets.local.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
-from eos_assets.local.jars import damaged, locked
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
 from eos_assets.local.stack import Stack
-from eos_assets.settings import CONNECT_PORT, Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
+from eos_assets.platform.jars import damaged, locked
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import require_free
+from eos_assets.platform.settings import CONNECT_PORT, Settings
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def servers(stack: Stack) -> str:
 def brokers(settings: Settings) -> str:
     if settings.bootstrap_servers is None and Stack(settings).address_of("kafka") is None:
         return "no cluster configured; `eos up` starts a local one"
-    connection = Connection.load(settings)
+    connection = connect(settings)
     found = connection.metadata(patience=5).brokers.values()
     return f"{len(found)} at {connection.bootstrap_servers}"
 

@@ -8,7 +8,7 @@ import sys
 import urllib.error
 import urllib.parse
 
-from eos_assets.local.proxy import direct
+from eos_assets.platform.proxy import direct
 
 SECONDS = 5
 

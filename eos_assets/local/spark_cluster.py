@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from eos_assets.local.folders import make_folder
-from eos_assets.local.jars import spark_home
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK, ReservedPort
-from eos_assets.local.process import ServerProcess, await_ready, stop_all
-from eos_assets.local.proxy import direct
+from eos_assets.platform.folders import make_folder
+from eos_assets.platform.jars import spark_home
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.platform.process import ServerProcess, await_ready, stop_all
+from eos_assets.platform.proxy import direct
 
 START_SECONDS = 60
 

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from eos_assets.local.jars import spark_home
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK, require_free
-from eos_assets.local.process import ServerProcess, await_ready
-from eos_assets.settings import Settings
-from eos_assets.spark_config import cluster_config
+from eos_assets.platform.jars import spark_home
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import LOOPBACK, require_free
+from eos_assets.platform.process import ServerProcess, await_ready
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import cluster_config
 
 START_SECONDS = 90
 SPARK_PURPOSE, SPARK_SETTING = "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT"

@@ -5,23 +5,22 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.security import Security
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
-from eos_assets.local.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import require_apart, require_free
-from eos_assets.local.process import ServerProcess, end_processes
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
-from eos_assets.settings import Settings
+from eos_assets.platform.folders import clear_disk_errors, exclusive, make_folder, require_space, write_whole
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import require_apart, require_free
+from eos_assets.platform.process import end_processes
+from eos_assets.platform.running import RunningServers, Server
+from eos_assets.platform.settings import Settings
 
 #: In the environment of every server of a stack, and of their children: how `eos down` finds all of them,
 #: also those that a crashed `eos up` had no time to record.
@@ -36,62 +35,14 @@ PATHS = (
 )
 
 
-@dataclass(frozen=True)
-class Server:
-    """One recorded server: what it is, where it answers, where its data lies."""
-
-    name: str
-    address: str
-    data: Path
-    process: ServerProcess
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "state": "running" if self.process.alive() else "dead",
-            "address": self.address,
-            "pid": self.process.pid,
-            "data": str(self.data),
-            "log": str(self.process.log),
-        }
-
-
-class Stack:
-    """The servers of one EOS_HOME."""
+class Stack(RunningServers):
+    """The servers of one EOS_HOME, to be started and ended."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.home)
         self.settings = settings
-        self.home = settings.home
-        self.record = self.home / "stack.json"
-        self.kafka_folder = self.home / "kafka"
         self.spark_folder = self.home / "spark"
         self.dagster_folder = self.home / "dagster"
-
-    def servers(self) -> list[Server]:
-        """The recorded servers, also those that died since."""
-        try:
-            rows = json.loads(self.record.read_text())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise EosError(f"{self.record} cannot be read: {error.strerror}.", "Set another EOS_HOME.") from error
-        return [
-            Server(
-                row["name"],
-                row["address"],
-                Path(row["data"]),
-                ServerProcess(**{**row["process"], "log": Path(row["process"]["log"])}),
-            )
-            for row in rows
-        ]
-
-    def running(self) -> list[Server]:
-        return [server for server in self.servers() if server.process.alive()]
-
-    def address_of(self, kind: str) -> str | None:
-        """The address of the running servers of one kind, `kafka` or `spark`; None when none runs."""
-        found = [server.address for server in self.running() if server.name.startswith(kind)]
-        return ",".join(found) or None
 
     def lock(self) -> AbstractContextManager[None]:
         busy = f"Another `eos up` or `eos down` is at work in {self.home}"
@@ -186,11 +137,6 @@ class Stack:
             if f"kafka-{node.id}" in running:
                 node.process = running[f"kafka-{node.id}"].process
         return cluster
-
-    def security(self) -> Security | None:
-        """The administrator of the secured cluster of this home; None of an open one."""
-        local = BrokerSecurity(self.kafka_folder / "security")
-        return local.client() if local.exists() else None
 
     def formatted_brokers(self) -> int:
         """How many brokers the data here belongs to; one of three may have lost its own."""

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.source import read_ranges
-from eos_assets.proof.fact import Fact
-from eos_assets.proof.invariants import SHOWN, Finding
-from eos_assets.proof.tables import Tables
-from eos_assets.proof.window import Looker
+from eos_assets.declare.check import Fact, Finding
+from eos_assets.declare.modes import Mode
+from eos_assets.transform.source import read_ranges
+from eos_assets.verify.frames import Tables
+from eos_assets.verify.invariants import SHOWN
+from eos_assets.verify.window import Looker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from eos_assets.exactly_once.pipeline import Pipeline
+    from eos_assets.declare.pipeline import Pipeline
     from eos_assets.kafka.connection import Connection
 
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from eos_assets.exactly_once.by_key import Row, fold_by_key
-from eos_assets.exactly_once.stateful import stateful
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.fold_by_key import Row, fold_by_key
+from eos_assets.declare.stateful import stateful
+from eos_assets.declare.topic import Topic
 from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
 
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")

@@ -2,11 +2,11 @@
 
 from pyspark.sql import DataFrame
 
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.files.match import FILES_MATCH_LEDGER
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 from eos_assets.files.task import ROWS, unfolded
-from eos_assets.kafka.topics import Topic
-from eos_assets.settings import Settings
+from eos_assets.pipelines.file_check import FILES_MATCH_LEDGER
+from eos_assets.platform.settings import Settings
 
 
 @pipeline(

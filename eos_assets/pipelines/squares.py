@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 
 
 @pipeline(source=Topic("datasource", partitions=3), sink=Topic("datasink", partitions=3))

@@ -12,10 +12,10 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.increment import Increment
 from eos_assets.audit.tables import REACHED, AuditTables
 from eos_assets.cli.audit import answered
-from eos_assets.defs.checks import AUDIT_FACT
-from eos_assets.settings import project_root
-from eos_assets_tests.defs.platform import Platform, evaluations
-from eos_assets_tests.exactly_once.lab import squared
+from eos_assets.orchestration.checks import AUDIT_FACT
+from eos_assets.platform.settings import project_root
+from eos_assets_tests.orchestration.platform import Platform, evaluations
+from eos_assets_tests.run.lab import squared
 
 
 def with_headers(records: DataFrame) -> DataFrame:

@@ -11,8 +11,8 @@ from eos_assets.kafka.connection import Connection
 from eos_assets_tests.cli.command import eos
 
 MODULE = """
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 
 @pipeline(name="{name}", source=Topic("{name}-source", partitions=1), sink=Topic("{name}-sink", partitions=1))
 def plain(records):

@@ -10,8 +10,8 @@ from eos_assets_tests.cli.command import eos
 from eos_assets_tests.plugin import MakeTopic
 
 MODULE = """
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 
 @pipeline(source=Topic("{source}", partitions=3), sink=Topic("{source}-sink"))
 def differing(records):

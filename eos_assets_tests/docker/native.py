@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import yaml
 
-from eos_assets.local.jars import jars, version_of
-from eos_assets.local.java import find_java
-from eos_assets.local.ports import LOOPBACK, ReservedPort
-from eos_assets.settings import Settings, project_root
+from eos_assets.platform.jars import jars, version_of
+from eos_assets.platform.java import find_java
+from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.platform.settings import Settings, project_root
 from eos_assets_tests.waiting import wait_for
 
 ROOT = project_root(Path(__file__).parent)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eos_assets.settings import NAMES
+from eos_assets.platform.settings import NAMES
 from eos_assets_tests.docker.native import COMPOSE, ROOT, services
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.account import Account
 from eos_assets.experiment.cell import Cell, Result
 from eos_assets.experiment.matrix import Experiment, Matrix

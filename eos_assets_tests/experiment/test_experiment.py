@@ -13,16 +13,16 @@ from pyspark.sql import SparkSession
 
 from eos_assets.cli import experiment as command
 from eos_assets.cli.experiment import experiment_command
-from eos_assets.defs.experiment import experiment_definitions
+from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.modes import Mode
 from eos_assets.experiment.account import Account
 from eos_assets.experiment.cell import Bench, Cell, Result
 from eos_assets.experiment.matrix import QUICK, Experiment, Matrix, run_experiment
 from eos_assets.experiment.verdict import problems
 from eos_assets.kafka.connection import Connection
-from eos_assets.resources.kafka import KafkaResource
-from eos_assets.resources.spark import SparkResource
+from eos_assets.orchestration.assets.experiment import experiment_definitions
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.experiment.samples import typical_experiment
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.matrix import Experiment, Matrix
 from eos_assets.experiment.picture import CLASSES, picture
 from eos_assets.experiment.report import html, markdown_picture, markdown_table

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eos_assets.exactly_once.modes import Mode
+from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Result
 from eos_assets.experiment.verdict import problems
 from eos_assets_tests.experiment.samples import result, typical_experiment

@@ -10,22 +10,22 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from eos_assets.defs.pipeline import pipeline_definitions
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.failures import Failures
-from eos_assets.files import match
+from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import Transaction, generate, transactions
-from eos_assets.files.match import look
 from eos_assets.kafka.connection import Connection
+from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.pipelines import file_check
+from eos_assets.pipelines.file_check import look
 from eos_assets.pipelines.file_transactions import file_transactions
-from eos_assets.resources.kafka import KafkaResource
-from eos_assets.resources.spark import SparkResource
 from eos_assets_tests.cli.command import eos
-from eos_assets_tests.exactly_once.lab import Lab, MakeLab
 from eos_assets_tests.files.web_server import WebServer, endless, redirect
 from eos_assets_tests.plugin import MakeTopic
+from eos_assets_tests.run.lab import Lab, MakeLab
 
 HEADER = b"transaction_id,account,amount,currency,booked_at,text\n"
 MakeFiles = Callable[..., Lab]
@@ -152,7 +152,7 @@ def test_a_file_of_more_rows_than_a_slice_appears_at_once_after_a_crash(files: M
     path = generate(tmp_path / "in" / "wide.csv.zst", rows)
     broken = generate(tmp_path / "in" / "broken.csv", [*rows[:60_000], {**rows[0], "amount": "1/2"}])
     lab.produce([broken.as_uri().encode(), path.as_uri().encode()])
-    report = lab.run(Failures(failpoint="mid_produce", action="exit"))
+    report = lab.run(Faults(failpoint="mid_produce", action="exit"))
     assert report.complete
     assert [outcome.task_attempt for outcome in report.outcomes] == [1], "the first attempt has died"
     (wide,) = [entry for entry in report.entries if entry.records_out]
@@ -171,7 +171,7 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     path = generate(tmp_path / "in" / "a.csv", transactions(100, seed=1))
     before = sha256(path.read_bytes())
     lab.produce([path.as_uri().encode()])
-    crash = Failures(failpoint="before_commit", always=True)
+    crash = Faults(failpoint="before_commit", always=True)
     assert not lab.run(crash, max_attempts=1).complete
     assert lab.read() == []
     changed = list(transactions(80, seed=2))
@@ -190,7 +190,7 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     (evaluation,) = asset_checks(lab, "files_match_ledger")
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     with monkeypatch.context() as hurried:
-        hurried.setattr(match, "SECONDS", 0.0)
+        hurried.setattr(file_check, "SECONDS", 0.0)
         unseen = look(lab.pipeline, lab.spark, lab.connection)
         assert not unseen.evaluated
         assert unseen.detail.startswith("not evaluated: 1 not looked at for lack of time")

@@ -17,14 +17,15 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewPartitions
 
+from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill, integer_of, refuse_grown
 from eos_assets.kafka.offsets import stable_ends
-from eos_assets.kafka.routing import partitions_of
-from eos_assets.kafka.topics import Topic, create_topics
+from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers, read_values
 from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.waiting import wait_for

@@ -1,6 +1,6 @@
 """Jars that a test may damage."""
 
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 
 
 def damage(settings: Settings, name: str) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster, escaped
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers
 from eos_assets_tests.waiting import wait_for
 

@@ -9,8 +9,8 @@ import pytest
 
 from eos_assets.local import doctor
 from eos_assets.local.doctor import Diagnosis, examine
-from eos_assets.local.ports import LOOPBACK, ReservedPort
-from eos_assets.settings import Settings
+from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.platform.settings import Settings
 
 PORTS = {"Kafka ports", "Spark port", "Dagster port"}
 

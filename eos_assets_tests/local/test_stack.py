@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import EosError
-from eos_assets.local.ports import require_apart
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings
+from eos_assets.platform.ports import require_apart
+from eos_assets.platform.settings import Settings
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from eos_assets.exactly_once.pipeline import Pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.topic import Topic
 from eos_assets.pipelines.balances import LOWEST_BALANCE, balances
-from eos_assets_tests.exactly_once.lab import Lab
+from eos_assets_tests.run.lab import Lab
 
 
 def own_balances(partitions: int = 3, **changes: Any) -> Pipeline:

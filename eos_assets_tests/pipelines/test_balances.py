@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from eos_assets.defs.checks import AUDIT_FACT, FACTS
-from eos_assets.exactly_once.failures import FAILPOINTS, Failures
-from eos_assets.exactly_once.pipeline import Pipeline
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.topic import Topic
+from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.topics import Topic
+from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
 from eos_assets.pipelines.balance_check import balances_are_sums
 from eos_assets.pipelines.balances import balances, book
-from eos_assets_tests.defs.platform import Platform, evaluations
-from eos_assets_tests.exactly_once.folds import folded
-from eos_assets_tests.exactly_once.lab import MakeLab
+from eos_assets.sink.faults import FAILPOINTS
+from eos_assets_tests.orchestration.platform import Platform, evaluations
 from eos_assets_tests.pipelines.bank import Bank, own_balances
+from eos_assets_tests.run.lab import MakeLab
+from eos_assets_tests.state.folds import folded
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def some(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
 def test_after_a_kill_at_each_step_every_balance_is_right_to_the_cent(bank: Bank) -> None:
     for seed, failpoint in enumerate(FAILPOINTS):
         bank.send(some(bank, 50, seed))
-        report = bank.lab.run(Failures(failpoint=failpoint, action="exit"))
+        report = bank.lab.run(Faults(failpoint=failpoint, action="exit"))
         assert report.complete, failpoint
         assert max(outcome.task_attempt for outcome in report.outcomes) == 1, f"a worker has died {failpoint}"
     assert bank.rejected, "some must go below the lowest balance"

@@ -10,7 +10,7 @@ import pytest
 
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.spark_cluster import SparkCluster
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 
 
 @pytest.fixture(scope="package")

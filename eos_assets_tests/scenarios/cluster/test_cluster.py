@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,20 @@ import psutil
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.modes import Mode
-from eos_assets.exactly_once.preflight import check_topics
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.generate import generate, transactions
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.topics import create_topics
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_cluster import SparkCluster
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
-from eos_assets.settings import Settings
+from eos_assets.platform.ports import ReservedPort
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.topics import check_topics
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.kafka.reading import read_pairs
 from eos_assets_tests.waiting import wait_for
@@ -35,12 +36,12 @@ RECORDS = 300_000
 SHIPPING = """
 import os
 from dagster_pyspark.resources import spark_session_from_config
-from eos_assets.settings import Settings
-from eos_assets.shipping import ship
-from eos_assets.spark_config import session_config
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.shipping import ship
+from eos_assets.platform.spark_session import session_config
 
 def task(batches):
-    import eos_assets.exactly_once.writer as writer
+    import eos_assets.sink.writer as writer
     for batch in batches:
         assert writer.__file__.count("eos_assets-"), writer.__file__
         yield batch
@@ -65,19 +66,19 @@ spark.stop()
 #: The pipelines from files to balances, each run and proven; one line about each.
 FILES_TO_BALANCES = """
 import json
-from eos_assets.exactly_once.failures import Failures
-from eos_assets.exactly_once.run import RunOptions, run_pipeline
-from eos_assets.proof.verify import verify_pipeline
-from eos_assets.kafka.connection import Connection
+from eos_assets.experiment.faults import Faults
+from eos_assets.run.run import RunOptions, run_pipeline
+from eos_assets.verify.verify import verify_pipeline
+from eos_assets.platform.cluster import connect
 from eos_assets.pipelines.balances import balances
 from eos_assets.pipelines.file_transactions import file_transactions
-from eos_assets.resources.spark import SparkResource
-from eos_assets.settings import Settings
+from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.platform.settings import Settings
 
 settings = Settings.load()
-connection, spark = Connection.load(settings), SparkResource().spark_session
+connection, spark = connect(settings), SparkResource().spark_session
 for pipeline in (file_transactions, balances):
-    once = RunOptions(accepted_spark=settings.accept_spark, failures=Failures(failpoint="before_commit", action="exit"))
+    once = RunOptions(accepted_spark=settings.accept_spark, faults=Faults(failpoint="before_commit", action="exit"))
     report = run_pipeline(pipeline, spark, connection, once)
     proof = verify_pipeline(pipeline, spark, connection, full=True)
     facts = [fact.look(pipeline, spark, connection) for fact in pipeline.facts]
@@ -203,7 +204,7 @@ def command_line(process: psutil.Process) -> str:
 
 @pytest.mark.parametrize(("name", "value"), [("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")])
 def test_in_production_no_pipeline_runs_on_topics_that_may_lose_records(
-    brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    brokers: KafkaCluster, name: str, value: str
 ) -> None:
     connection = brokers.connection
     create_topics([squares.source, *squares.own_topics()], connection)
@@ -219,13 +220,12 @@ def test_in_production_no_pipeline_runs_on_topics_that_may_lose_records(
             )
         )
 
-    monkeypatch.setenv("EOS_PROFILE", "production")
-    check_topics(squares, connection, Mode.EXACTLY_ONCE)
+    production = replace(connection, production=True)
+    check_topics(squares, production, Mode.EXACTLY_ONCE)
     alter(AlterConfigOpType.SET, value)
     try:
         with pytest.raises(EosError, match=f"datasink-dead-letters has {name}={value}, and EOS_PROFILE=production"):
-            check_topics(squares, connection, Mode.EXACTLY_ONCE)
-        monkeypatch.setenv("EOS_PROFILE", "dev")
+            check_topics(squares, production, Mode.EXACTLY_ONCE)
         check_topics(squares, connection, Mode.EXACTLY_ONCE)
     finally:
         alter(AlterConfigOpType.DELETE, None)

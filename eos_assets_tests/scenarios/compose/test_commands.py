@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eos_assets.local.ports import LOOPBACK
-from eos_assets.settings import Settings
+from eos_assets.platform.ports import LOOPBACK
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.docker.native import Native, postgres_folder
 from eos_assets_tests.kafka.reading import read_pairs
 from eos_assets_tests.scenarios.served.graphql import Graphql

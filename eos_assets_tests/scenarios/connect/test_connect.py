@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.tail import stream
-from eos_assets.local.ports import ReservedPort
+from eos_assets.kafka.reader import stream
 from eos_assets.local.spark_server import SparkConnectServer
-from eos_assets.settings import Settings
+from eos_assets.platform.ports import ReservedPort
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
 
 TESTS = Path(__file__).parents[2]
@@ -62,8 +62,8 @@ MODULE = """
 from pyspark.sql import DataFrame, functions as f
 from pyspark.sql.types import StringType
 
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 
 
 def loud(text):

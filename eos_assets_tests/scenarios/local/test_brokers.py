@@ -5,11 +5,12 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from eos_assets.declare.topic import Topic
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers
 from eos_assets_tests.waiting import wait_for
 

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from eos_assets.local.jars import damaged, jars, locked
-from eos_assets.settings import Settings
+from eos_assets.platform.jars import damaged, jars, locked
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import EOS
 from eos_assets_tests.local.damage import damage
 from eos_assets_tests.waiting import wait_for

@@ -17,15 +17,16 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from eos_assets.exactly_once.permissions import Permission, permissions
-from eos_assets.exactly_once.pipeline import pipeline
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.kafka.topics import Topic, create_topics
 from eos_assets.local.broker import KafkaCluster, Node
-from eos_assets.local.ports import LOOPBACK, ReservedPort
-from eos_assets.settings import Settings
-from eos_assets_tests.exactly_once.lab import squared
+from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.permissions import Permission, permissions
+from eos_assets_tests.run.lab import squared
 from eos_assets_tests.waiting import wait_for
 
 USER = "squares"

@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.permissions import permissions
-from eos_assets.exactly_once.source import read_ranges
-from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker_security import ALIAS
-from eos_assets.settings import Settings
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.permissions import permissions
+from eos_assets.transform.source import read_ranges
 from eos_assets_tests.scenarios.secured.conftest import PIPELINE, Guarded
 
 
@@ -57,10 +57,10 @@ def test_a_certificate_is_enough_where_brokers_ask_for_one(
     for permission in permissions(PIPELINE):
         if permission.name in (PIPELINE.source.name, "eos-reader"):
             guarded.allow(permission, "User:CN=reader")
-    connection = Connection.load(Settings.load(environ))
+    connection = connect(Settings.load(environ))
     (tmp_path / "key.pem").unlink()  # it was read: executors elsewhere have no such file
     ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, PIPELINE.source.name).items()]
     assert read_ranges(spark, connection, PIPELINE.source.name, ranges).count() >= 90
     del environ["EOS_KAFKA_CERTIFICATE_FILE"], environ["EOS_KAFKA_KEY_FILE"]
     with pytest.raises(EosError):
-        Connection.load(Settings.load(environ)).metadata(patience=3)
+        connect(Settings.load(environ)).metadata(patience=3)

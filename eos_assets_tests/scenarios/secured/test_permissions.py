@@ -11,19 +11,20 @@ from pyspark.sql import SparkSession
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
-from eos_assets.exactly_once import preflight
-from eos_assets.exactly_once.permissions import Permission, creation, permissions
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.exactly_once.run import run_pipeline
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.tail import stream
-from eos_assets.kafka.topics import Topic, create_topics
-from eos_assets.proof.verify import verify_pipeline
-from eos_assets_tests.exactly_once.folds import declare_sliding
-from eos_assets_tests.exactly_once.lab import Lab, squared
+from eos_assets.kafka.reader import stream
+from eos_assets.run.preflight import topics as preflight
+from eos_assets.run.preflight.permissions import Permission, creation, permissions
+from eos_assets.run.run import run_pipeline
+from eos_assets.verify.verify import verify_pipeline
+from eos_assets_tests.run.lab import Lab, squared
 from eos_assets_tests.scenarios.secured.conftest import PIPELINE, USER, Guarded
+from eos_assets_tests.state.folds import declare_sliding
 from eos_assets_tests.waiting import wait_for
 
 #: A refusal comes at once; the rest is a slow machine. Retries would take 30 s and more.

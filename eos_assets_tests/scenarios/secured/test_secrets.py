@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eos_assets import spark_config
 from eos_assets.errors import EosError
-from eos_assets.exactly_once.permissions import creation, permissions
 from eos_assets.kafka.fill import fill
-from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
-from eos_assets.settings import Settings
+from eos_assets.platform import spark_session
+from eos_assets.platform.ports import ReservedPort
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.permissions import creation, permissions
 from eos_assets_tests.cli.command import EOS
 from eos_assets_tests.scenarios.secured.conftest import CANARY, USER, Guarded
 
@@ -36,11 +36,11 @@ logger.execution.level = debug
 MATERIALIZE = """
 import dagster as dg, sys
 from eos_assets.definitions import defs
-from eos_assets.defs.partitions import add_missing
-from eos_assets.exactly_once.job import OffsetRange
-from eos_assets.exactly_once.source import records
-from eos_assets.resources.kafka import KafkaResource
-from eos_assets.resources.spark import SparkResource
+from eos_assets.orchestration.partitions import add_missing
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.transform.source import records
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.spark import SparkResource
 
 connection = KafkaResource().connection()
 read = records(SparkResource().spark_session, connection, "datasource", [OffsetRange(0, 0, 10)])
@@ -86,9 +86,9 @@ class Lookout:
 @contextmanager
 def talkative_connect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkConnectServer]:
     config = folder / "talkative.properties"
-    ours = spark_config.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
+    ours = spark_session.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
     config.write_text(ours.replace("level = off", "level = debug") + TALKATIVE)
-    monkeypatch.setattr(spark_config, "LOG4J", config)
+    monkeypatch.setattr(spark_session, "LOG4J", config)
     port = ReservedPort()
     server = SparkConnectServer(folder / "spark", port=port.number, settings=Settings.load())
     server.start()

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from eos_assets.settings import Settings
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.scenarios.served.stack import ServedStack, start
 
 #: So many integers are in the source when the tests begin.

@@ -6,8 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from eos_assets.exactly_once.pipeline import pipeline
-from eos_assets.kafka.topics import Topic
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
 
 #: The file that `moody` waits for.
 SERVICE = "MOODY_SERVICE"

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.tail import stream
+from eos_assets.kafka.reader import stream
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings, project_root
+from eos_assets.platform.settings import Settings, project_root
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
 from eos_assets_tests.scenarios.served.graphql import Graphql

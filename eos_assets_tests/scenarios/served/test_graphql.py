@@ -2,8 +2,8 @@
 
 import pytest
 
-from eos_assets.defs.checks import AUDIT_FACT, FACTS
-from eos_assets.defs.partitions import range_tags
+from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
+from eos_assets.orchestration.partitions import range_tags
 from eos_assets_tests.scenarios.served.conftest import FILLED
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
 

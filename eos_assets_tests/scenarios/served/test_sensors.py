@@ -4,8 +4,8 @@ import psutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from eos_assets.defs.tries import FIRST_WAIT_SECONDS
 from eos_assets.local.daemon import TOLD
+from eos_assets.orchestration.tries import FIRST_WAIT_SECONDS
 from eos_assets_tests.scenarios.served.graphql import Graphql, Run
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from eos_assets.kafka.connection import Connection
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import eos
 
 
@@ -25,7 +25,7 @@ def test_a_secured_stack_works_and_stays_secured(home: Path, ports: tuple[int, i
     assert (home / "kafka" / "broker-1").stat().st_mode & 0o077 == 0
     assert "No Kafka broker answers" in eos("plan", "squares", status=1, EOS_BOOTSTRAP_SERVERS=plain(stack)).stderr
     for server in stack.servers():
-        assert Connection.load(Settings.load()).security.password not in server.process.log.read_text()
+        assert connect(Settings.load()).security.password not in server.process.log.read_text()
     eos("down", "--delete-data")
     assert not (home / "kafka").exists()
 

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.local.folders import exclusive
 from eos_assets.local.stack import Stack
-from eos_assets.settings import Settings
+from eos_assets.platform.folders import exclusive
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.kafka.reading import read_integers, read_pairs
 from eos_assets_tests.waiting import wait_for
@@ -38,7 +38,7 @@ def left_behind() -> list[psutil.Process]:
 
 
 SQUARES_ON_CONNECT = """
-from eos_assets.resources.spark import SparkResource
+from eos_assets.orchestration.resources.spark import SparkResource
 from pyspark.sql import functions as f
 spark = SparkResource(address="connect").spark_session
 assert "connect" in type(spark).__module__, type(spark)

@@ -1,0 +1,1 @@
+"""What a user declares: pipelines, topics, checks."""

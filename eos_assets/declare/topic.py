@@ -1,0 +1,59 @@
+"""The declaration of a topic."""
+
+import re
+from dataclasses import dataclass
+
+from eos_assets.errors import EosError
+
+FOREVER = -1
+#: What outlives the loss of a broker: three replicas, two of them in sync before an acknowledgement.
+REPLICAS, IN_SYNC = 3, 2
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One declaration of a topic.
+
+    Undeclared replication is what survives the loss of a broker where there are three (3 replicas, 2 in sync),
+    and 1 on a single development broker. Undeclared retention is the broker's own.
+    """
+
+    name: str
+    partitions: int = 3
+    replication: int | None = None
+    min_insync_replicas: int | None = None
+    retention_ms: int | None = None
+    compacted: bool = False
+    max_message_bytes: int | None = None
+    #: How long a compacted topic keeps its tombstones: a reader that takes longer might miss a deletion.
+    delete_retention_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
+            raise EosError(
+                f"{self.name!r} is no topic name.", "Use letters, digits, '.', '_' and '-', at most 249 of them."
+            )
+        for what in ("partitions", "replication", "min_insync_replicas"):
+            value = getattr(self, what)
+            if value is not None and value < 1:
+                raise EosError(f"Topic {self.name} declares {what}={value}.", f"Declare at least 1 for {what}.")
+
+    def config(self, brokers: int) -> dict[str, str]:
+        """The topic's settings on a cluster of that many brokers."""
+        replication = self.replicas(brokers)
+        config = {
+            "min.insync.replicas": str(self.min_insync_replicas or max(1, replication - 1)),
+            "cleanup.policy": "compact" if self.compacted else "delete",
+        }
+        if self.retention_ms is not None:
+            config["retention.ms"] = str(self.retention_ms)
+        if self.retention_ms == FOREVER:
+            config["retention.bytes"] = str(FOREVER)
+        if self.max_message_bytes is not None:
+            config["max.message.bytes"] = str(self.max_message_bytes)
+        if self.delete_retention_ms is not None:
+            config["delete.retention.ms"] = str(self.delete_retention_ms)
+        return config
+
+    def replicas(self, brokers: int) -> int:
+        return self.replication or min(REPLICAS, brokers)

@@ -1,1 +1,0 @@
-"""What Dagster shows: thin objects around the package that keeps it exactly once."""

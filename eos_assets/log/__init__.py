@@ -1,0 +1,1 @@
+"""What a transaction leaves on the cluster: ledger, provenance, ranges of offsets."""

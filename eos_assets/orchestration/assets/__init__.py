@@ -1,0 +1,1 @@
+"""The assets of a pipeline."""

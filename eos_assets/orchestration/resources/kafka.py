@@ -1,0 +1,45 @@
+"""The Kafka cluster, as a Dagster resource."""
+
+from dataclasses import replace
+
+from dagster import ConfigurableResource
+from pydantic import Field
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
+from eos_assets.kafka.connection import Connection
+from eos_assets.platform.cluster import connect, credentials
+from eos_assets.platform.settings import MECHANISMS, PROTOCOLS, Settings
+
+
+class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
+    """How the assets reach Kafka. Connects on first use. What is not given here comes from the environment, and that
+    is where secrets belong; in code say `password=EnvVar("MY_PASSWORD")`, never the password."""
+
+    bootstrap_servers: str = Field(
+        default="", description="host:port,…; default: EOS_BOOTSTRAP_SERVERS, else `eos up`."
+    )
+    security_protocol: str = Field(default="", description="Default: EOS_KAFKA_SECURITY_PROTOCOL.")
+    sasl_mechanism: str = Field(default=DEFAULT_MECHANISM, description="With a security_protocol given here.")
+    username: str = Field(default="", description="With a security_protocol given here.")
+    password: str = Field(default="", repr=False, description="An EnvVar, with a security_protocol given here.")
+    authority: str = Field(default="", repr=False, description="PEM text, with a security_protocol given here.")
+
+    def connection(self) -> Connection:
+        settings = Settings.load()
+        if not self.bootstrap_servers:
+            known = connect(settings)
+            return replace(known, security=self.security()) if self.security_protocol else known
+        security = self.security() if self.security_protocol else credentials(settings)
+        return Connection(self.bootstrap_servers, security=security, production=settings.profile == "production")
+
+    def security(self) -> Security:
+        for name, value, allowed in (
+            ("security_protocol", self.security_protocol, PROTOCOLS),
+            ("sasl_mechanism", self.sasl_mechanism, MECHANISMS),
+        ):
+            if value not in allowed:
+                raise EosError(f"KafkaResource has {name}={value}.", f"Use one of {', '.join(allowed)}.")
+        return Security(
+            self.security_protocol, self.sasl_mechanism, self.username, self.password, authority=self.authority
+        )

@@ -1,0 +1,1 @@
+"""Settings, jars and Spark sessions of the machine that the platform runs on."""

@@ -1,0 +1,88 @@
+"""The servers that `eos up` has started, as it recorded them: every other command finds them here."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eos_assets.errors import EosError
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
+from eos_assets.platform.process import ServerProcess
+
+#: The user of a secured local cluster who may do everything.
+ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class Server:
+    """One recorded server: what it is, where it answers, where its data lies."""
+
+    name: str
+    address: str
+    data: Path
+    process: ServerProcess
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "state": "running" if self.process.alive() else "dead",
+            "address": self.address,
+            "pid": self.process.pid,
+            "data": str(self.data),
+            "log": str(self.process.log),
+        }
+
+
+class RunningServers:
+    """The recorded servers of one EOS_HOME."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.record = home / "stack.json"
+        self.kafka_folder = home / "kafka"
+
+    def servers(self) -> list[Server]:
+        """The recorded servers, also those that died since."""
+        try:
+            rows = json.loads(self.record.read_text())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise EosError(f"{self.record} cannot be read: {error.strerror}.", "Set another EOS_HOME.") from error
+        return [
+            Server(
+                row["name"],
+                row["address"],
+                Path(row["data"]),
+                ServerProcess(**{**row["process"], "log": Path(row["process"]["log"])}),
+            )
+            for row in rows
+        ]
+
+    def running(self) -> list[Server]:
+        return [server for server in self.servers() if server.process.alive()]
+
+    def address_of(self, kind: str) -> str | None:
+        """The address of the running servers of one kind, `kafka` or `spark`; None when none runs."""
+        found = [server.address for server in self.running() if server.name.startswith(kind)]
+        return ",".join(found) or None
+
+    def security(self) -> Security | None:
+        """The administrator of the secured cluster of this home; None of an open one."""
+        folder = self.kafka_folder / "security"
+        return administrator(folder) if os.path.exists(passwords_file(folder)) else None
+
+
+def administrator(folder: Path) -> Security:
+    """The administrator's credentials, from the folder that holds the certificates and passwords of a local cluster."""
+    password = json.loads(passwords_file(folder).read_text())["admin"]
+    return Security("SASL_SSL", DEFAULT_MECHANISM, ADMIN, password, authority=authority_file(folder).read_text())
+
+
+def passwords_file(folder: Path) -> Path:
+    return folder / "passwords.json"
+
+
+def authority_file(folder: Path) -> Path:
+    return folder / "ca.pem"

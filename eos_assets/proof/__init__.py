@@ -1,1 +1,0 @@
-"""How it is proven: source, sinks, maps and ledger read again, and every invariant evaluated on them."""

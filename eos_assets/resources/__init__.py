@@ -1,1 +1,0 @@
-"""With what: the clients and sessions, as Dagster resources."""

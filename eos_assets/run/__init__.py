@@ -1,0 +1,1 @@
+"""On the driver: a run, from its preflight to its report."""

@@ -1,0 +1,61 @@
+"""What a run did, over all its attempts."""
+
+from dataclasses import dataclass, field
+
+from eos_assets.declare.modes import Mode
+from eos_assets.errors import MEANINGS, Code, Reaction
+from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.sink.outcome import Outcome
+
+
+@dataclass
+class RunReport:
+    """What a run did. What was committed is read from the ledger, so it is true also where an attempt died."""
+
+    run: str
+    pipeline: str
+    mode: Mode
+    outcomes: list[Outcome] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
+    #: Source partition → where the last of these entries stands in the ledger topic.
+    ledger_offsets: dict[int, int] = field(default_factory=dict)
+    #: Source partition → the range that the run set out to write, where there was one.
+    planned: dict[int, OffsetRange] = field(default_factory=dict)
+    attempts: int = 0
+    failures: list[str] = field(default_factory=list)
+    complete: bool = False
+    seconds: float = 0.0
+
+    def summary(self) -> list[Outcome]:
+        """One row per partition, over all attempts."""
+        partitions = {*self.planned, *(o.partition for o in self.outcomes), *(e.partition for e in self.entries)}
+        return [self._partition(p) for p in sorted(partitions)]
+
+    def _partition(self, partition: int) -> Outcome:
+        entries = [e for e in self.entries if e.partition == partition]
+        rows = [o for o in self.outcomes if o.partition == partition]
+        last = rows[-1] if rows else None
+        planned = self.planned.get(partition)
+        begun = last.start if last else planned.start if planned else 0
+        position = entries[-1].next if entries else last.next if last else begun
+        code = Code(last.code) if last else Code.ALREADY_DONE
+        if MEANINGS[code].reaction is Reaction.DONE:
+            short = planned is not None and position < planned.end and not self.complete
+            code = Code.GAVE_UP if short else Code.COMMITTED if entries else code
+        return Outcome(
+            partition=partition,
+            outcome=MEANINGS[code].outcome,
+            start=entries[0].start if entries else begun,
+            next=position,
+            records_in=sum(e.records_in for e in entries),
+            records_out=sum(e.records_out for e in entries),
+            skipped=sum(e.skipped for e in entries),
+            dead=sum(e.dead for e in entries),
+            transactions=len(entries),
+            bytes_out=sum(e.bytes_out for e in entries),
+            commit_ms=sum(o.commit_ms for o in rows),
+            task_attempt=max((e.task_attempt for e in entries), default=0),
+            reason=last.reason if last else "",
+            code=code,
+        )

@@ -1,0 +1,1 @@
+"""In the worker: the records of one source partition, written in transactions."""

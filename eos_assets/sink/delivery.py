@@ -1,0 +1,53 @@
+"""What the sink asks of a delivery: how the records of one source partition are written and committed.
+
+Production has one, `TransactionalDelivery`. The weaker ones in `eos_assets.experiment` exist to be compared with it.
+"""
+
+from typing import Protocol
+
+from eos_assets.log.ledger import LedgerEntry
+from eos_assets.sink.attempt import Attempt
+from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
+from eos_assets.sink.transaction_batch import TransactionBatch
+
+#: Why there is nothing to write.
+NothingToWrite = AlreadyDone | StalePlan | OffsetsMoved
+
+
+class OpenBatch(Protocol):
+    """A batch that is being written. It ends with `commit` or `abandon`, and with `close` in either case."""
+
+    @property
+    def batch(self) -> TransactionBatch: ...
+
+    def begin(self, next_offset: int) -> None:
+        """Called before records up to this source offset are produced; more than once in a batch."""
+
+    def commit(self, next_offset: int) -> LedgerEntry: ...
+
+    def settle(self) -> None:
+        """Called after a commit that another batch follows."""
+
+    def abandon(self, failure: BaseException) -> None: ...
+
+    def close(self) -> None: ...
+
+    def seconds_open(self) -> float:
+        """Seconds since the broker's timeout began to run; 0 if none runs."""
+
+
+class Delivery(Protocol):
+    """The batches of one source partition, one after the other."""
+
+    def open(self) -> OpenBatch | NothingToWrite: ...
+
+    def prepare_next(self) -> None:
+        """Called before a commit that another batch follows."""
+
+    def close(self) -> None: ...
+
+
+class OpenDelivery(Protocol):
+    """How a job names its delivery: a function that workers can import."""
+
+    def __call__(self, attempt: Attempt) -> Delivery: ...

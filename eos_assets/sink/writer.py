@@ -1,0 +1,142 @@
+"""One source partition in one task, from its rows to its outcome."""
+
+import contextlib
+import traceback
+from collections.abc import Iterable
+
+import pyarrow as pa
+from confluent_kafka import KafkaException
+
+from eos_assets.errors import MEANINGS, Code, EosError, TaskError
+from eos_assets.kafka.auth_errors import REMEDY, Denied
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.log.reader import SourceReader
+from eos_assets.sink.attempt import Attempt
+from eos_assets.sink.batches import cut
+from eos_assets.sink.delivery import Delivery, NothingToWrite
+from eos_assets.sink.errors import Fenced, verdict
+from eos_assets.sink.job import Job
+from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.prefetch import Arrivals
+from eos_assets.sink.range_writer import RangeWriter
+from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
+from eos_assets.sink.transaction import TransactionalDelivery
+
+#: The outcome of a partition whose attempt ends at step 4.
+ENDED = {AlreadyDone: Code.ALREADY_DONE, StalePlan: Code.STALE_PLAN, OffsetsMoved: Code.OFFSETS_MOVED}
+
+
+class PartitionWriter:
+    """Writes one source partition and reports what became of it."""
+
+    def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
+        self.attempt = Attempt(job, planned, task_attempt, SourceReader(job.kafka, job.names))
+        self.delivery: Delivery = (job.delivery or TransactionalDelivery)(self.attempt)
+        #: Both are None until there is something to write.
+        self.arrivals: Arrivals | None = None
+        self.writer: RangeWriter | None = None
+
+    def run(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
+        """Raise what another attempt by Spark may heal; everything else is an outcome with its code."""
+        try:
+            return self.write(rows)
+        except Exception as failure:
+            error = self.coded(failure)
+            self.abandon(error)
+            if self.attempt.job.spark_retries(error.code, self.attempt.task_attempt):
+                raise error from failure
+            with contextlib.suppress(TaskError):  # the first error is the one that counts
+                self.drain()
+            return self.outcome(error.code, reason=str(error))
+        except BaseException as ended:
+            self.abandon(ended)
+            raise
+        finally:
+            if self.writer is not None:
+                self.writer.close()
+            self.delivery.close()
+            self.attempt.reader.close()
+
+    def write(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
+        job = self.attempt.job
+        if not job.stateful:  # the plan cuts a stateful range
+            rows = cut(rows, job.slice_records)
+        self.arrivals = Arrivals(rows, self.attempt.patience / 20)
+        first = self.delivery.open()
+        if isinstance(first, NothingToWrite):
+            self.drain()
+            return self.outcome(ENDED[type(first)], first.position, getattr(first, "reason", ""))
+        self.writer = RangeWriter(self.attempt, self.delivery, first)
+        self.writer.write(self.arrivals)
+        return self.outcome(Code.COMMITTED)
+
+    def abandon(self, failure: BaseException) -> None:
+        if self.writer is not None:
+            self.writer.open.abandon(failure)
+
+    def drain(self) -> None:
+        if self.arrivals is not None:
+            self.arrivals.drain()
+
+    def coded(self, failure: Exception) -> TaskError:
+        """The error with its code. Errors of Spark's own side never reach this place, so all of them are ours."""
+        if isinstance(failure, KafkaException):
+            failure = verdict(failure.args[0], f"partition {self.attempt.partition}")
+        if isinstance(failure, Fenced) and self.timed_out():
+            return TaskError(Code.TRANSACTION_TIMED_OUT, self.timeout_message())
+        if isinstance(failure, Fenced):
+            return Fenced(f"a newer attempt took over ({failure})")
+        if isinstance(failure, Denied):
+            return Denied(self.lacking(failure), failure.kind)
+        if isinstance(failure, TaskError):
+            return failure
+        if isinstance(failure, EosError):
+            return TaskError(getattr(failure, "code", Code.TOPIC_UNREADABLE), str(failure))
+        traceback.print_exception(failure)  # to the log of the executor
+        return TaskError(Code.UNEXPECTED, f"{type(failure).__name__}: {failure}")
+
+    def timed_out(self) -> bool:
+        """Whether the broker may have aborted a slow transaction: the error is the same as for a fenced producer, and
+        only the elapsed time distinguishes the two."""
+        return self.writer is not None and self.writer.open.seconds_open() > self.attempt.patience
+
+    def timeout_message(self) -> str:
+        remedy = ": declare a longer one, or a smaller slice_records" if self.attempt.job.stateful else ""
+        return (
+            f"partition {self.attempt.partition}: the broker aborted a transaction that was open for longer than "
+            f"{self.attempt.job.transaction_timeout_ms} ms (transaction_timeout_ms{remedy}); nothing of it is visible, "
+            "and it is tried again"
+        )
+
+    def lacking(self, missing: Denied) -> str:
+        """What to grant: no retry heals it, and nothing of this attempt is visible."""
+        names, who = self.attempt.job.names, f"User:{self.attempt.job.kafka.get('sasl.username', 'ANONYMOUS')}"
+        places = {
+            "transactional id": f"Write on transactional-id {names.transactional_prefix}…",
+            "group": f"Read on group {names.group}",
+        }
+        lacks = places.get(missing.kind, f"a permission on a {missing.kind}")
+        remedy = REMEDY.format(principal=who).replace("PIPELINE", names.pipeline)
+        return f"{who} lacks {lacks} ({missing}). Nothing of this attempt is visible. {remedy}"
+
+    def outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:
+        attempt, writer = self.attempt, self.writer
+        entries = writer.entries if writer else []
+        if position is None:
+            position = writer.position if writer else attempt.planned.start
+        return Outcome(
+            partition=attempt.partition,
+            outcome=MEANINGS[code].outcome,
+            start=entries[0].start if entries else position,
+            next=position,
+            records_in=sum(entry.records_in for entry in entries),
+            records_out=sum(entry.records_out for entry in entries),
+            skipped=sum(entry.skipped for entry in entries),
+            dead=sum(entry.dead for entry in entries),
+            transactions=len(entries),
+            bytes_out=sum(entry.bytes_out for entry in entries),
+            commit_ms=writer.commit_seconds * 1000 if writer else 0.0,
+            task_attempt=attempt.task_attempt,
+            reason=reason,
+            code=code,
+        )

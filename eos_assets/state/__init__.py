@@ -1,0 +1,1 @@
+"""The state of stateful pipelines: fold, changelog, snapshots."""

@@ -1,0 +1,59 @@
+"""A pipeline's `unique_by` in, the column that tells its source records apart out: bytes, whatever its type."""
+
+from typing import TYPE_CHECKING
+
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.errors import EosError
+from eos_assets.transform.source import SCHEMA
+from eos_assets.transform.spark_errors import brief
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def business_key(pipeline: Pipeline) -> "Column":
+    """By way of text: numbers and dates have no bytes of their own. Bytes that are no UTF-8 stay as they are."""
+    from pyspark.sql import functions as f
+
+    return f.expr(pipeline.unique_by or "key").cast("string").cast("binary").alias("business_key")
+
+
+def check_business_key(pipeline: Pipeline, spark: "SparkSession") -> None:
+    """A clear error for an expression that Spark cannot understand, before anything runs."""
+    if pipeline.unique_by in (None, "key", "value"):  # no need to ask
+        return
+    try:
+        assert spark.createDataFrame([], SCHEMA).select(business_key(pipeline)).columns
+    except Exception as failure:
+        raise EosError(
+            f"{pipeline.name} declares unique_by={pipeline.unique_by!r}, which is no expression over a record: "
+            f"{brief(failure)}",
+            "Give a SQL expression over `key`, `value` and `headers`.",
+        ) from failure
+
+
+def repeated_keys(source: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """The business keys that records of the source have more than once, as text; repeats that were skipped are left
+    out."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    keys = source.select(business_key(pipeline), "partition", "offset").where("business_key is not null")
+    if pipeline.unique_within is not None:
+        before = Window.partitionBy("partition", "business_key").orderBy("offset")
+        gap = f.col("offset") - f.lag("offset").over(before)
+        skipped = f.coalesce(gap <= f.lit(pipeline.unique_within), f.lit(False))
+        keys = keys.select("business_key", skipped.alias("skipped")).where("not skipped")
+    counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
+        f.count("*").alias("records"), f.first("business_key").alias("business_key")
+    )
+    text = f.concat(f.lit("records="), "records", f.lit(", business_key="), shown("business_key"))
+    return counted.where("records > 1").select(text.alias("text"))
+
+
+def shown(key: str) -> "Column":
+    """A business key as text; in hexadecimal digits where it is none."""
+    from pyspark.sql import functions as f
+
+    text = f.col(key).cast("string")
+    return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(key)))

@@ -1,0 +1,91 @@
+"""Refuses a transform whose result depends on which records happen to be in one range: it would write other data
+wherever the ranges of two runs are cut in another way."""
+
+import re
+
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.errors import EosError
+from eos_assets.transform.spark_plan import Operator, SourcePlan
+
+CUTS = re.compile(r"(?!WindowGroupLimit)\w*Limit|TakeOrderedAndProject|Sample")
+WINDOWS = re.compile(r"(?!WindowGroupLimit)\w*Window\w*")  # that one is always below a window
+AGGREGATES = re.compile(r"\w*Aggregate\w*|\w*Groups\w*|\w*Sessions")
+JOINS = re.compile(r"\w*Join|CartesianProduct")
+
+#: How an operator keeps each source record to itself: it groups by `origin`.
+BY_ORIGIN = {
+    WINDOWS: re.compile(r"windowspecdefinition\((?:\w+#\d+L?, )*origin#\d+, "),
+    AGGREGATES: re.compile(r"^(?:Keys \[\d+\]|Arguments): \[(?:[^\[\]]*, )?origin#\d+[,\]]", re.MULTILINE),
+}
+KEYS = re.compile(r"^(?:Left|Right) keys \[\d+\]: \[(.*)\]$", re.MULTILINE)
+ORIGIN = re.compile(r"origin#\d+")
+ONE_RECORD = "A transform is a function of one record, because a run may end at any offset"
+STATEFUL = "declare the pipeline with @stateful, which keeps what it combined from run to run"
+NOTHING = "Nothing was written."
+
+
+def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
+    """Args: the plan of the transform's result; and whose it is. A stateful pipeline combines records by design."""
+    for operator in plan.operators:
+        if CUTS.fullmatch(operator.name):
+            raise refusal(
+                pipeline,
+                f"limits or samples its records ({operator.name} in its plan)",
+                "leave out limit(), offset() and sample().",
+            )
+    if pipeline.stateful:
+        return
+    if not plan.paths and not plan.empty:
+        raise refusal(
+            pipeline,
+            "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)",
+            "leave it out; a function over batches is mapInArrow() or mapInPandas().",
+        )
+    if plan.in_subquery:
+        raise refusal(pipeline, "reads all its records in a subquery", f"to combine records, {STATEFUL}.")
+    for operator in plan.operators:
+        if combines(operator, WINDOWS):
+            raise refusal(
+                pipeline,
+                f"uses a window function ({operator.name} in its plan)",
+                f"to compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
+                "posexplode() or partition the window by `origin`.",
+            )
+        if combines(operator, AGGREGATES) or takes_a_table(operator, plan):
+            raise refusal(
+                pipeline,
+                f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
+                f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with `unique_by` and "
+                "`unique_within`; to combine what one record gave, group by `origin`.",
+            )
+    for operator in plan.operators:
+        if operator.id in plan.meeting() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
+            raise refusal(
+                pipeline,
+                f"joins its records with each other ({operator.name} in its plan)",
+                f"to compare a record with others, {STATEFUL}; to join what one record gave, join on `origin`.",
+            )
+
+
+def combines(operator: Operator, kind: re.Pattern[str]) -> bool:
+    return bool(kind.fullmatch(operator.name)) and not BY_ORIGIN[kind].search(operator.details)
+
+
+def takes_a_table(operator: Operator, plan: SourcePlan) -> bool:
+    """Whether a Python table function gets many records: Spark then brings them together before it."""
+    below = ([one.name for one in path[path.index(operator) :]] for path in plan.paths if operator in path)
+    return operator.name.endswith("EvalPythonUDTF") and any("Exchange" in names for names in below)
+
+
+def joins_by_origin(join: Operator) -> bool:
+    """Whether each record meets only itself: `origin` on both sides."""
+    left, right = [*KEYS.findall(join.details), "", ""][:2]
+    pairs = zip(left.split(", "), right.split(", "), strict=False)
+    return any(ORIGIN.fullmatch(one) and ORIGIN.fullmatch(other) for one, other in pairs)
+
+
+def refusal(pipeline: Pipeline, what: str, way_out: str) -> EosError:
+    return EosError(
+        f"The transform of {pipeline.name} {what}: its result depends on where a range is cut.",
+        f"{ONE_RECORD}: {way_out} {NOTHING}",
+    )

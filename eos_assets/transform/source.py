@@ -1,0 +1,67 @@
+"""The source as the transform sees it: exact offset ranges in, `records` with their origin out."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.reader import READER_GROUP
+from eos_assets.log.ranges import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: 500 records a poll, the client's default, halves the speed of the read.
+READER = {
+    "failOnDataLoss": "true",
+    "includeHeaders": "true",
+    "groupIdPrefix": READER_GROUP,
+    "kafka.isolation.level": "read_committed",
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    # At the end of a topic the client would wait half a second for more than the range asks for.
+    "kafka.fetch.max.wait.ms": "10",
+}
+
+#: What Spark gives for a topic, also where there is nothing to read.
+SCHEMA = (
+    "`key` binary, `value` binary, `topic` string, `partition` int, `offset` long, `timestamp` timestamp, "
+    "`timestampType` int, `headers` array<struct<key:string,value:binary>>"
+)
+
+#: The lower bits of the id count the rows of one Spark partition.
+ORDINAL = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
+
+
+def read_ranges(
+    spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
+) -> "DataFrame":
+    """The visible records of exactly these ranges. One Spark partition is one Kafka partition."""
+    chosen = [r for r in ranges if r.size]
+    if not chosen:
+        return spark.createDataFrame([], SCHEMA)
+    starts = {str(r.partition): r.start for r in chosen}
+    ends = {str(r.partition): r.end for r in chosen}
+    return (
+        spark.read.format("kafka")
+        .option("assign", json.dumps({topic: [r.partition for r in chosen]}))
+        .option("startingOffsets", json.dumps({topic: starts}))
+        .option("endingOffsets", json.dumps({topic: ends}))
+        .options(**{**spark_options(connection), **READER, **options})
+        .load()
+    )
+
+
+def records(
+    spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
+) -> "DataFrame":
+    """What a transform gets: key, value, headers, timestamp and origin."""
+    origin = f"struct(`partition`, `offset`, {ORDINAL} AS `ordinal`) AS `origin`"
+    found = read_ranges(spark, connection, topic, ranges, **options)
+    return found.selectExpr("`key`", "`value`", "`headers`", "`timestamp`", origin)
+
+
+def spark_options(connection: Connection) -> dict[str, str]:
+    """The connection in the words of the Java client."""
+    return {"kafka.bootstrap.servers": connection.bootstrap_servers, **connection.security.java()}

@@ -1,0 +1,81 @@
+"""The user's function is called: what it raises, or returns instead of a DataFrame, becomes an error with its place."""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType
+
+from eos_assets.declare.code_version import plain_function
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.errors import EosError
+from eos_assets.log.ranges import OffsetRange, places
+from eos_assets.transform.spark_errors import INSTALLED, classify
+
+#: Packages of ours that call the user's function.
+CALLERS = tuple(str(Path(__file__).parents[1] / name) + "/" for name in ("transform", "state", "run"))
+
+
+@contextmanager
+def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None]:
+    """Around a call of the user's function, which plans what is done with the records of some ranges."""
+    try:
+        yield
+    except EosError:
+        raise
+    except Exception as failure:
+        reported = classify(failure)
+        line = own_line(failure) or reported.line_of_code or definition(pipeline)
+        raise EosError(
+            f"The transform of {pipeline.name} cannot be planned{where(pipeline, ranges)}: {reported.message} ({line})",
+            "Correct the transform. Nothing was read or written.",
+        ) from failure
+
+
+def check_frame(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> None:
+    from pyspark.sql import DataFrame
+
+    if not isinstance(result, DataFrame):
+        raise wrong_result(kind_of(result), "a DataFrame", pipeline, ranges)
+
+
+def check_pair(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> None:
+    """The same for what a stateful function returns."""
+    from pyspark.sql import DataFrame
+
+    pair = result if isinstance(result, tuple) else (result,)
+    if len(pair) != 2 or not all(isinstance(one, DataFrame) for one in pair):
+        found = f"({', '.join(map(kind_of, pair))})" if isinstance(result, tuple) else kind_of(result)
+        raise wrong_result(found, "outputs and changed state, two DataFrames", pipeline, ranges)
+
+
+def wrong_result(found: str, wanted: str, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> EosError:
+    return EosError(
+        f"The transform of {pipeline.name} returned {found} instead of {wanted}{where(pipeline, ranges)}"
+        f" ({definition(pipeline)}).",
+        f"Return {wanted}{': a `return` may be missing' * (found == 'None')}. Nothing was read or written.",
+    )
+
+
+def kind_of(thing: object) -> str:
+    return "None" if thing is None else type(thing).__name__
+
+
+def where(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
+    return f" for {places(pipeline.source.name, ranges)}" if ranges else ""
+
+
+def own_line(failure: BaseException) -> str:
+    """The last line of the user's code that an error came through."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    own = [frame for frame in frames if not any(part in frame.filename for part in (*INSTALLED, *CALLERS))]
+    return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}: {own[-1].line}" if own else ""
+
+
+def definition(pipeline: Pipeline) -> str:
+    """Where the user's function is defined."""
+    function = plain_function(pipeline.fold or pipeline.transform)
+    if not isinstance(function, FunctionType):
+        return type(function).__name__
+    code = function.__code__
+    return f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}"

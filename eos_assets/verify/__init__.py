@@ -1,0 +1,1 @@
+"""The proof: every invariant, evaluated on what is committed."""

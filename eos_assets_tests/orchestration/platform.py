@@ -1,0 +1,64 @@
+"""A pipeline on topics of its own, as Dagster shows it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.orchestration.checks import AUDIT_FACT
+from eos_assets.orchestration.partitions import add_missing, range_tags
+from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.lake import LakeResource
+from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets_tests.run.lab import Lab
+
+
+@dataclass
+class Platform:
+    """The definitions of one lab, and an instance to run them in."""
+
+    lab: Lab
+    instance: dg.DagsterInstance
+    lake: str
+    defs: dg.Definitions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.defs = dg.Definitions.merge(
+            pipeline_definitions([self.lab.pipeline]), dg.Definitions(resources=self.resources())
+        )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.lab.pipeline
+
+    def resources(self) -> dict[str, Any]:
+        return {
+            "kafka": KafkaResource(bootstrap_servers=self.lab.connection.bootstrap_servers),
+            "spark": SparkResource(address="in-process"),
+            "lake": LakeResource(path=self.lake),
+        }
+
+    def materialize(self, first: int = 0, last: int | None = None, **config: Any) -> dg.ExecuteInProcessResult:
+        """One run over a range of partitions."""
+        add_missing(self.instance, self.pipeline.source.name, self.lab.connection)
+        upto = self.pipeline.source.partitions - 1 if last is None else last
+        return self.defs.resolve_job_def(f"{self.pipeline.name}_job").execute_in_process(
+            instance=self.instance,
+            run_config={"ops": {self.pipeline.name: {"config": config}}},
+            tags=range_tags(first, upto),
+            raise_on_error=False,
+        )
+
+    def check(self, *, full: bool = False) -> dict[str, dg.AssetCheckEvaluation]:
+        """A run of the checks alone."""
+        name, depth = self.pipeline.name, {"config": {"full": full}}
+        config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_FACT}": depth}}
+        job = self.defs.resolve_job_def(f"{name}_checks")
+        result = job.execute_in_process(instance=self.instance, run_config=config, raise_on_error=False)
+        return evaluations(result)
+
+
+def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    return {found.check_name: found for found in result.get_asset_check_evaluations()}

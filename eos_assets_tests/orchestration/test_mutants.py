@@ -1,0 +1,179 @@
+"""Inside Dagster, too, exactly the right checks turn red for each mutant (F26), and each shows what is wrong."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from eos_assets.audit.tables import AuditTables
+from eos_assets.log.ledger import LedgerEntry
+from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
+from eos_assets_tests.orchestration.platform import Platform
+from eos_assets_tests.run.forgery import Output, commit_group, forge, open_transaction, right
+from eos_assets_tests.run.lab import Lab, MakeLab
+
+
+@pytest.fixture
+def forged(make_lab: MakeLab, tmp_path: Path) -> Iterator[Platform]:
+    """One source partition: forged topics are small."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Platform(make_lab(partitions=1, unique_by="key"), instance, str(tmp_path / "lake"))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One thing that is wrong, the checks that must see it, and a word that one of them must say about it."""
+
+    make: Callable[[Platform], None]
+    red: set[str]
+    told: tuple[str, str]
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+
+
+def outputs(change: Callable[[list[Output]], list[Output]]) -> Callable[[Platform], None]:
+    return lambda platform: forge(platform.lab, change(right()))
+
+
+def ledger(change: Callable[[LedgerEntry], LedgerEntry]) -> Callable[[Platform], None]:
+    return lambda platform: forge(platform.lab, right(), change)
+
+
+def swapped(made: list[Output]) -> list[Output]:
+    one, other = [output for output in made if output.partition == 0][:2]
+    return [other if output is one else one if output is other else output for output in made]
+
+
+def exchanged(made: list[Output]) -> list[Output]:
+    """Two records change places, and the map claims that each is what belongs there."""
+    one, other = [output for output in made if output.partition == 0][:2]
+    there = {one: replace(other, claims=one.number), other: replace(one, claims=other.number)}
+    return [there.get(output, output) for output in made]
+
+
+def changed(number: int, **what: object) -> Callable[[list[Output]], list[Output]]:
+    return lambda made: [replace(o, **what) if o.number == number else o for o in made]  # type: ignore[arg-type]
+
+
+def moved_group(platform: Platform) -> None:
+    forge(platform.lab, right())
+    commit_group(platform.lab, 17)
+
+
+def repeated_business_key(platform: Platform) -> None:
+    platform.lab.produce([b"1", b"2", b"2", b"3"])
+    assert platform.lab.run().complete
+
+
+def audit_row_removed(platform: Platform) -> None:
+    lab: Lab = platform.lab
+    forge(lab, right())
+    tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
+    tables.update()
+    lab.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 7")
+
+
+def wrong_digest(entry: LedgerEntry) -> LedgerEntry:
+    first, *others = entry.sinks
+    return replace(entry, sinks=(replace(first, digest=first.digest ^ 1), *others))
+
+
+OPEN_FACT = "no_open_transactions"
+MUTANTS = {
+    "a duplicate": Mutant(
+        outputs(lambda made: [*made, made[-1]]),
+        {"no_duplicates", "ordered_within_partition", "values_recompute"},
+        ("no_duplicates", "source_offset=19"),
+    ),
+    "a loss": Mutant(
+        outputs(lambda made: [output for output in made if output.number != 7]),
+        {"none_missing", "values_recompute"},
+        ("none_missing", "source_offset=7"),
+    ),
+    "a swap": Mutant(outputs(swapped), {"ordered_within_partition"}, ("ordered_within_partition", "sink_partition=0")),
+    "an invented record": Mutant(
+        outputs(lambda made: [*made, replace(made[3], named=False)]),
+        {"none_invented", "values_recompute"},
+        ("none_invented", "sink_offset="),
+    ),
+    "a wrong partition": Mutant(
+        outputs(lambda made: changed(7, partition=(made[7].partition + 1) % 3)(made)),
+        {"routed_correctly"},
+        ("routed_correctly", "sink_partition="),
+    ),
+    "a torn transaction": Mutant(
+        outputs(changed(7, visible=False)),
+        {"none_missing", "ledger_matches_sink", "values_recompute"},
+        ("values_recompute", "source record 0/7"),
+    ),
+    "a gap in the ledger": Mutant(
+        ledger(lambda entry: replace(entry, start=3)),
+        {"ledger_tiles_source", "ledger_matches_sink"},
+        ("ledger_tiles_source", "gap between 0 and [3, 20)"),
+    ),
+    "a digest that is not the sink's": Mutant(
+        ledger(wrong_digest), {"ledger_matches_sink"}, ("ledger_matches_sink", "transaction [0, 20)")
+    ),
+    "a moved group offset": Mutant(
+        moved_group, {"offsets_match_ledger"}, ("offsets_match_ledger", "ledger 20, group offset 17")
+    ),
+    "a value that the transform does not give": Mutant(
+        outputs(changed(7, wrong_value=True)), {"values_recompute"}, ("values_recompute", "source record 0/7")
+    ),
+    "two values exchanged under an honest-looking map": Mutant(
+        outputs(exchanged), {"values_recompute"}, ("values_recompute", "lost: source record 0/")
+    ),
+    "a business key twice in the source": Mutant(
+        repeated_business_key,
+        {"source_is_unique"},
+        ("source_is_unique", "business_key=2"),
+        dg.AssetCheckSeverity.WARN,
+    ),
+    "a row missing in an audit table": Mutant(
+        audit_row_removed, {AUDIT_FACT}, (AUDIT_FACT, "20 outputs, 19 rows in audit_deliveries")
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=[name.replace(" ", "_") for name in MUTANTS])
+def test_exactly_the_right_checks_turn_red(forged: Platform, mutant: Mutant) -> None:
+    mutant.make(forged)
+    found = forged.check()
+    assert set(found) == {*FACTS, AUDIT_FACT}, "every check was evaluated"
+    assert {name for name, evaluation in found.items() if not evaluation.passed} == mutant.red
+    for name in mutant.red:
+        assert found[name].severity is mutant.severity
+        assert examples(found[name]), f"{name} names no counter-example"
+    check, word = mutant.told
+    assert any(word in example for example in examples(found[check])), examples(found[check])
+
+
+def test_what_is_right_is_green(forged: Platform) -> None:
+    forge(forged.lab, right())
+    assert all(evaluation.passed for evaluation in forged.check().values())
+
+
+def test_a_transaction_that_stays_open_is_told(make_lab: MakeLab, tmp_path: Path) -> None:
+    """It is open for longer than the timeout of the pipeline; once it has ended, everything is green."""
+    lab = make_lab(partitions=1, transaction_timeout_ms=1500)
+    forge(lab, right())
+    held = open_transaction(lab)
+    with dg.DagsterInstance.ephemeral() as instance:
+        platform = Platform(lab, instance, str(tmp_path / "lake"))
+        found = platform.check()
+        assert {name for name, evaluation in found.items() if not evaluation.passed} == {OPEN_FACT}
+        assert examples(found[OPEN_FACT])[0].startswith(f"{lab.sink}/0: open at ")
+        held.abort_transaction(30)
+        assert all(evaluation.passed for evaluation in platform.check().values())
+
+
+def test_every_invariant_has_its_mutant() -> None:
+    seen = {name for mutant in MUTANTS.values() for name in mutant.red}
+    assert seen | {OPEN_FACT} == {*FACTS, AUDIT_FACT}
+
+
+def examples(evaluation: dg.AssetCheckEvaluation) -> list[str]:
+    table = evaluation.metadata["counter_examples"]
+    assert isinstance(table, dg.TableMetadataValue)
+    return [str(record.data["example"]) for record in table.records]

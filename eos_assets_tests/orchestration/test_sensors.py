@@ -1,0 +1,185 @@
+"""Sensors, one tick at a time: what they ask for, when they ask again, when they give up, what they say is stuck."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from eos_assets.kafka.offsets import bounds
+from eos_assets.local.daemon import end_orphans
+from eos_assets.orchestration import sensors, stuck, tries
+from eos_assets.orchestration.partitions import range_tags
+from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets_tests.orchestration.platform import Platform
+from eos_assets_tests.run.lab import MakeLab
+from eos_assets_tests.waiting import wait_for
+
+
+def tick(platform: Platform, cursor: str | None = None, sensor: str = "new_records") -> dg.SensorResult:
+    definition = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_{sensor}")
+    context = dg.build_sensor_context(
+        instance=platform.instance, cursor=cursor, resources={"kafka": platform.resources()["kafka"]}
+    )
+    result = definition(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def test_the_sensor_asks_for_the_lagging_partitions_and_is_quiet_otherwise(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    first = tick(platform)
+    assert first.run_requests == []
+    requests = first.dynamic_partitions_requests or []
+    assert [request.partition_keys for request in requests] == [["0", "1", "2"]]
+    lab.produce([b"1", b"2"], partition=1)
+    asked = tick(platform, first.cursor)
+    (request,) = asked.run_requests or []
+    assert range_tags(1, 1).items() <= request.tags.items()
+    waiting = tick(platform, asked.cursor)
+    assert waiting.run_requests == [], "the same position is not asked for again at once"
+    monkeypatch.setattr(tries, "FIRST_WAIT_SECONDS", 0.0)
+    cursor, keys = asked.cursor, {request.run_key}
+    for _ in range(tries.TRIES - 1):
+        again = tick(platform, cursor)
+        cursor = again.cursor
+        keys |= {r.run_key for r in again.run_requests or []}
+    assert len(keys) == tries.TRIES, "a used run key never runs again"
+    with pytest.raises(tries.GivenUp, match="did not move: given up"):
+        tick(platform, cursor)
+    lab.run()
+    assert tick(platform, cursor).run_requests == []
+
+
+def test_a_failed_check_or_a_run_that_failed_behind_its_commit_brings_another_run(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    monkeypatch.setattr(tries, "FIRST_WAIT_SECONDS", 0.0)
+    lab.fill(30)
+    (Path(platform.lake).parent / "file").touch()
+    broken = Platform(lab, platform.instance, str(Path(platform.lake).parent / "file" / "lake"))
+    assert not broken.materialize().success, "there is no place for the tables"
+    assert len(lab.read()) == 30, "and yet everything was committed"
+    asked = tick(platform)
+    (request,) = asked.run_requests or []
+    assert range_tags(0, 2).items() <= request.tags.items()
+    assert platform.materialize().success
+    assert tick(platform, asked.cursor).run_requests == []
+    sensor = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_failed_checks")
+
+    def checks_tick(cursor: str | None = None) -> dg.SensorResult:
+        result = sensor(dg.build_sensor_context(instance=platform.instance, cursor=cursor))
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    assert checks_tick().run_requests == []
+    producer = Producer(lab.connection.config())
+    producer.produce(lab.sink, b"25", b"5", 0)
+    producer.flush()
+    assert not platform.check()["none_invented"].passed
+    cursor = None
+    for _ in range(tries.TRIES):
+        again = checks_tick(cursor)
+        (request,) = again.run_requests or []
+        assert range_tags(0, 2).items() <= request.tags.items()
+        cursor = again.cursor
+    with pytest.raises(tries.GivenUp, match=r"none_invented.* failed 5 times: given up"):
+        checks_tick(cursor)
+
+
+def test_runs_of_a_daemon_that_ended_are_told_to_have_failed() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED]
+        runs = [instance.add_run(dg.DagsterRun(job_name="job", status=status)).run_id for status in statuses]
+        assert end_orphans(instance) == 1
+        found = [run.status for run_id in runs if (run := instance.get_run_by_id(run_id))]
+        assert found == [dg.DagsterRunStatus.FAILURE, *statuses[1:]]
+
+
+def test_what_holds_the_source_back_or_a_run_that_commits_nothing_is_said_aloud(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    open_transaction = lab.open_transaction([b"1"])
+    assert tick(platform).run_requests == [], "behind the last stable offset nothing is decided"
+    quiet = tick(platform, sensor="stuck")
+    with pytest.raises(tries.GivenUp, match=f"an open transaction holds {lab.source}/0 back"):
+        tick(platform, long_ago(quiet.cursor, lab.pipeline.transaction_timeout_ms / 1000), "stuck")
+    open_transaction.abort_transaction(30)
+    lab.produce([b"1", b"2"])
+    lab.produce([b"3"], partition=1)
+    monkeypatch.setattr(sensors, "active_runs", lambda *_: True)
+    waiting = tick(platform)
+    assert waiting.skip_reason
+    assert "under way" in str(waiting.skip_reason.skip_message)
+    seen = tick(platform, quiet.cursor, "stuck").cursor
+    lab.run(partitions=[0])
+    with pytest.raises(tries.GivenUp, match="1 offsets of partition 1 wait, and nothing of them was committed"):
+        tick(platform, long_ago(seen, stuck.STUCK_SECONDS), "stuck")
+    lab.run()
+    assert tick(platform, long_ago(seen, stuck.STUCK_SECONDS), "stuck").skip_reason, "what moves is not stuck"
+
+
+def long_ago(cursor: str | None, seconds: float) -> str:
+    """The same cursor, as if all of it had been written so many seconds earlier."""
+    known = tries.Cursor.load(cursor)
+    return tries.Cursor({n: replace(t, asked_at=t.asked_at - seconds - 1) for n, t in known.tries.items()}).dump()
+
+
+def test_bad_data_upstream_holds_the_next_pipeline_back(platform: Platform, make_lab: MakeLab) -> None:
+    lab = platform.lab
+    behind = make_lab(source=lab.pipeline.sinks[0]).pipeline
+    resources = dg.Definitions(resources=platform.resources())
+    chained = dg.Definitions.merge(pipeline_definitions([platform.pipeline, behind]), resources)
+    lab.fill(30)
+    assert platform.materialize().success
+    sensor = chained.resolve_sensor_def(f"{behind.name}_new_records")
+
+    def requests() -> dg.SensorResult:
+        context = dg.build_sensor_context(
+            instance=platform.instance, resources={"kafka": platform.resources()["kafka"]}
+        )
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    (asked,) = requests().run_requests or []
+    proven = {str(p): there.stable for p, there in bounds(lab.connection, lab.sink).items()}
+    assert asked.run_config["ops"][behind.name]["config"]["upto"] == proven, "what is proven goes on"
+    lab.fill(30)
+    lab.run()
+    (asked,) = requests().run_requests or []
+    assert asked.run_config["ops"][behind.name]["config"]["upto"] == proven, "what is not proven waits"
+    bounded = Platform(replace(lab, pipeline=behind), platform.instance, platform.lake)
+    assert bounded.materialize(upto=proven).success
+    assert len(bounded.lab.read()) == 30
+    waiting = requests()
+    assert waiting.run_requests == []
+    assert "proven upstream" in str(waiting.skip_reason)
+    assert all(evaluation.passed for evaluation in platform.check().values())
+    assert requests().run_requests, "and goes on once it is"
+    producer = Producer(lab.connection.config())
+    producer.produce(lab.sink, b"25", b"5", 0)
+    producer.flush()
+    assert not platform.check()["none_invented"].passed
+    held = requests()
+    assert held.run_requests == []
+    assert held.skip_reason
+    assert "none_invented" in str(held.skip_reason.skip_message)
+
+
+def test_a_new_partition_of_the_topic_becomes_one_of_the_asset(platform: Platform) -> None:
+    lab = platform.lab
+    assert platform.materialize().success
+    lab.connection.admin.create_partitions([NewPartitions(lab.source, 4)])[lab.source].result()
+    wait_for(lambda: len(lab.connection.partitions(lab.source)) == 4)
+    requests = tick(platform).dynamic_partitions_requests or []
+    assert [request.partition_keys for request in requests] == [["3"]]
+    lab.produce([b"7"], partition=3)
+    assert platform.materialize(0, 3).success
+    assert lab.values() == [b"49"]

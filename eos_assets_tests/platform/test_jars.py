@@ -1,0 +1,44 @@
+"""Jars: fetched once, believed only when they match the lock, replaced whole or not at all."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eos_assets.errors import EosError
+from eos_assets.platform.jars import damaged, install, jars, locked, version_of
+from eos_assets.platform.settings import Settings
+from eos_assets_tests.local.damage import damage
+
+
+def test_the_second_time_needs_no_network(copied: Settings) -> None:
+    found = jars("broker", copied)
+    assert any(jar.name == f"kafka_2.13-{version_of('kafka_2.13')}.jar" for jar in found)
+    assert all(jar.is_file() for jar in found)
+
+
+def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> None:
+    name = next(iter(locked()))
+    damage(copied, name)
+    with pytest.raises(EosError, match="jars could not be fetched") as error:
+        jars("broker", copied)
+    assert "mirror.xml" in error.value.remedy
+    assert damaged(copied.jars_dir) == [name]
+
+
+def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
+    for jar in ("draft/broker/new.jar", "draft/spark/new.jar", "jars/broker/old.jar", "jars/mine.txt"):
+        (tmp_path / jar).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / jar).touch()
+    install(tmp_path / "draft", tmp_path / "jars")
+    assert sorted(str(path.relative_to(tmp_path / "jars")) for path in (tmp_path / "jars").rglob("*.*")) == [
+        "broker/new.jar",
+        "mine.txt",
+        "spark/new.jar",
+    ]
+
+
+def test_ivy_settings_that_are_no_file_are_named(copied: Settings, tmp_path: Path) -> None:
+    damage(copied, next(iter(locked())))
+    with pytest.raises(EosError, match="is not a file"):
+        jars("broker", replace(copied, ivy_settings=tmp_path / "absent.xml"))

@@ -1,0 +1,181 @@
+"""Every setting is documented; a wrong one is refused by its name, with the nearest right one; no secret is printed."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from eos_assets.errors import EosError
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.spark import spark_address
+from eos_assets.orchestration.sensors import default_status
+from eos_assets.platform.cluster import connect, credentials
+from eos_assets.platform.settings import NAMES, TABLE, Settings, markdown_table, project_root
+from eos_assets_tests.cli.command import eos
+
+ROOT = project_root(Path(__file__).parent)
+LOGIN = {
+    "EOS_BOOTSTRAP_SERVERS": "kafka:9093",
+    "EOS_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+    "EOS_KAFKA_USERNAME": "squares",
+    "EOS_KAFKA_PASSWORD": 'kanarienvogel"4711',
+}
+
+
+def test_the_documented_table_is_the_table() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    documented = re.search(r"<!-- settings -->\n(.*)<!-- /settings -->", text, re.DOTALL)
+    assert documented
+    assert documented.group(1) == markdown_table(), "write it anew with `eos settings --markdown`"
+
+
+def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
+    named = {field.name for field in fields(Settings)}
+    read = {re.sub("^files_.*", "files", name.removeprefix("EOS_").lower()) for name in NAMES}
+    assert read - {"stack"} == named
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("EOS_PROFIL", "dev", "did you mean EOS_PROFILE?"),
+        ("EOS_KAFKA_PASSWROD", "x", "did you mean EOS_KAFKA_PASSWORD?"),
+        ("EOS_PROFILE", "prodution", "Did you mean production?"),
+        ("EOS_KAFKA_SECURITY_PROTOCOL", "sasl-ssl", "Did you mean SASL_SSL?"),
+        ("EOS_KAFKA_SASL_MECHANISM", "scram_sha_512", "Did you mean SCRAM-SHA-512?"),
+        ("EOS_BOOTSTRAP_SERVERS", "kafka", "EOS_BOOTSTRAP_SERVERS=kafka is no list of brokers"),
+        ("EOS_BOOTSTRAP_SERVERS", "a:1,b", "'b'"),
+        ("EOS_SPARK", "in_proces", "Did you mean in-process?"),
+        ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is no file that can be read"),
+        ("EOS_ACCEPT_SPARK", "yes", "EOS_ACCEPT_SPARK=yes is not a version"),
+        ("EOS_PY_FILES", "pyproject.toml", "is no Python code"),
+        ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is no file that can be read"),
+        ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is no list of brokers: 'kafka:70000'"),
+        ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is no address of a Spark"),
+        ("EOS_SPARK", "spark://a:7077,b", "Did you mean spark://host:port?"),
+        ("EOS_SPARK", "sc://host:70000", "EOS_SPARK=sc://host:70000 is no address of a Spark"),
+        ("EOS_SPARK", "local[x]", "Did you mean local[*,4]?"),
+        ("EOS_LAKE", "s3a:/bucket", "Did you mean s3a://bucket?"),
+        ("EOS_LAKE", "s3a:bucket", "Did you mean s3a://bucket?"),
+        ("EOS_KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "needs EOS_KAFKA_USERNAME"),
+        ("EOS_DAGSTER_PORT", "70000", "EOS_DAGSTER_PORT=70000 is not a port"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, told: str) -> None:
+    with pytest.raises(EosError, match=re.escape(told)) as error:
+        Settings.load({name: value})
+    assert name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"EOS_KAFKA_PASSWORD": ""}, "needs EOS_KAFKA_PASSWORD"),
+        ({"EOS_KAFKA_USERNAME": ""}, "needs EOS_KAFKA_USERNAME"),
+        ({"EOS_KAFKA_SECURITY_PROTOCOL": ""}, "EOS_KAFKA_USERNAME is set, but"),
+        ({"EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "EOS_KAFKA_CA_FILE": "LICENSE"}, "EOS_KAFKA_CA_FILE is set"),
+        ({"EOS_KAFKA_CA_FILE": "LICENSE"}, "holds no certificate in PEM form"),
+        ({"EOS_KAFKA_KEY_FILE": "LICENSE"}, "only one is set"),
+        ({"EOS_SPARK": "sc://host:15002", "EOS_SPARK_PYTHON": "/opt/python"}, "EOS_SPARK_PYTHON is set, but"),
+        (
+            {
+                "EOS_PROFILE": "production",
+                "EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "EOS_KAFKA_SASL_MECHANISM": "PLAIN",
+            },
+            "sends the password in clear",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], told: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(EosError, match=told) as error:
+        connect(Settings.load({**LOGIN, **changes}))
+    assert "kanarienvogel" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "local",
+        "local[2]",
+        "local[*]",
+        "local[*,4]",
+        "spark://a:7077",
+        "spark://a:7077,b:7077",
+        "sc://a/;token=t",
+        "yarn",
+    ],
+)
+def test_every_address_of_a_spark_is_taken_as_it_is(address: str) -> None:
+    assert Settings.load({"EOS_SPARK": address}).spark == address
+
+
+def test_a_token_in_the_address_of_a_spark_is_not_told() -> None:
+    wrong = "spak://host:443/;token=kanarienvogel;use_ssl=true"
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+        Settings.load({"EOS_SPARK": wrong})
+    assert "kanarienvogel" not in str(told.value)
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+        spark_address(Settings.load({}), wrong)
+    assert "kanarienvogel" not in str(told.value)
+
+
+def test_a_password_is_in_no_repr_and_in_both_clients() -> None:
+    settings = Settings.load(LOGIN)
+    connection = connect(settings)
+    resource = KafkaResource(bootstrap_servers="kafka:9093", security_protocol="SASL_SSL", password="kanarienvogel")
+    for thing in (settings, connection, connection.security, resource, resource.connection()):
+        assert "kanarienvogel" not in repr(thing)
+        assert "kanarienvogel" not in str(thing)
+    assert connection.config()["sasl.password"] == 'kanarienvogel"4711'
+    assert 'password="kanarienvogel\\"4711";' in connection.security.java()["kafka.sasl.jaas.config"]
+
+
+def test_settings_are_shown_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LOGIN.items():
+        monkeypatch.setenv(name, value)
+    shown = eos("settings").stdout
+    assert all(setting.name in shown for setting in TABLE)
+    assert "kafka:9093" in shown
+    assert "kanarienvogel" not in shown
+
+
+def test_certificates_travel_as_text(tmp_path: Path) -> None:
+    files = {"CA": "CERTIFICATE", "CERTIFICATE": "CERTIFICATE", "KEY": "PRIVATE KEY"}
+    environ = {"EOS_KAFKA_SECURITY_PROTOCOL": "SSL"}
+    for name, kind in files.items():
+        path = tmp_path / name
+        path.write_text(f"-----BEGIN {kind}-----\n{name}\n-----END {kind}-----\n")
+        environ[f"EOS_KAFKA_{name}_FILE"] = str(path)
+    security = credentials(Settings.load(environ))
+    assert "CA" in security.librdkafka()["ssl.ca.pem"]
+    assert "KEY" in security.librdkafka()["ssl.key.pem"]
+    assert security.java()["kafka.ssl.truststore.type"] == security.java()["kafka.ssl.keystore.type"] == "PEM"
+    assert not any(str(tmp_path) in value for value in {**security.java(), **security.librdkafka()}.values())
+
+
+def test_sensors_stay_off_in_the_profile_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EOS_PROFILE", raising=False)
+    assert default_status() is dg.DefaultSensorStatus.RUNNING
+    monkeypatch.setenv("EOS_PROFILE", "test")
+    assert default_status() is dg.DefaultSensorStatus.STOPPED
+
+
+def test_a_resource_takes_its_password_by_the_name_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "kanarienvogel")
+    resource = KafkaResource(
+        bootstrap_servers="kafka:9093",
+        security_protocol="SASL_SSL",
+        username="squares",
+        password=dg.EnvVar("MY_PASSWORD"),
+    )
+    shown = str(dg.Definitions(resources={"kafka": resource}).resources) + repr(resource)
+    assert "kanarienvogel" not in shown
+    ready = resource.process_config_and_initialize()
+    assert ready.connection().config()["sasl.password"] == "kanarienvogel"
+    assert "kanarienvogel" not in repr(ready)

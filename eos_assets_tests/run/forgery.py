@@ -1,0 +1,136 @@
+"""Topics forged as a run would have written them, with something wrong: what the proofs must find."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from pyspark.sql import functions as f
+
+from eos_assets.kafka.partitioner import partitions_of
+from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.log.provenance import ProvenanceMap
+from eos_assets.transform.result_schema import digest
+from eos_assets_tests.run.lab import Lab
+
+NUMBERS = list(range(20))
+
+
+@dataclass(frozen=True)
+class Output:
+    """One sink record to be forged."""
+
+    number: int
+    partition: int
+    visible: bool = True
+    named: bool = True
+    wrong_value: bool = False
+    #: The origin that its map row tells, if not its own.
+    claims: int | None = None
+
+    @property
+    def value(self) -> bytes:
+        return b"%d" % (self.number**2 + self.wrong_value)
+
+
+#: Makes the ledger entry wrong.
+Spoil = Callable[[LedgerEntry], LedgerEntry]
+
+
+def right() -> list[Output]:
+    keys = pa.array([b"%d" % n for n in NUMBERS], pa.binary())
+    return [Output(n, int(p)) for n, p in zip(NUMBERS, partitions_of(keys, 3), strict=True)]
+
+
+def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -> None:
+    """Writes sink, provenance, ledger and group offset as a run over NUMBERS would have, from the outputs given."""
+    lab.produce([b"%d" % n for n in NUMBERS])
+    names = lab.pipeline.names()
+    offsets: dict[int, list[tuple[int, Output]]] = {}
+    for visible, group in groupby(outputs, lambda output: output.visible):  # what is not to be visible is aborted
+        together = list(group)
+        for output, offset in zip(together, written(lab, together, commit=visible), strict=True):
+            if output.named:
+                offsets.setdefault(output.partition, []).append((offset, output))
+    parts = []
+    producer = Producer(lab.connection.config())
+    for partition, rows in sorted(offsets.items()):
+        sink_offsets = np.array([offset for offset, _ in rows], np.int64)
+        claimed = [output.number if output.claims is None else output.claims for _, output in rows]
+        origins = np.array(claimed, np.int64)
+        none = np.zeros(len(rows), np.int64)
+        for value in ProvenanceMap(0, 0, lab.sink, partition, sink_offsets, origins, none).messages():
+            producer.produce(names.provenance, value, b"0", 0)
+        seen = [output for _, output in rows if output.visible]
+        low, high = int(sink_offsets.min()), int(sink_offsets.max())
+        parts.append(SinkPart(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
+    ids = lab.connection.topic_ids([lab.source, lab.sink, names.ledger])
+    producer.produce(names.ledger, Genesis(names.pipeline, 0, 0, ids).to_json(), b"genesis", 0)
+    made = LedgerEntry(
+        pipeline=names.pipeline,
+        topic=lab.source,
+        partition=0,
+        start=0,
+        next=20,
+        records_in=20,
+        records_out=len(outputs),
+        skipped=0,
+        dead=0,
+        dropped=0,
+        sinks=tuple(parts),
+        run="forged",
+        run_attempt=1,
+        task_attempt=0,
+        code_version=lab.pipeline.code_version,
+        began_ms=0,
+        ended_ms=0,
+    )
+    producer.produce(names.ledger, spoil(made).to_json(), b"0", 0)
+    producer.flush()
+    commit_group(lab, 20)
+
+
+def written(lab: Lab, outputs: list[Output], *, commit: bool) -> list[int]:
+    """One transaction with these records; the offsets they got."""
+    producer = Producer(lab.connection.config(transactional_id=lab.pipeline.names().group))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    reported: dict[int, int] = {}
+    for at, output in enumerate(outputs):
+        told = partial(note, reported, at)
+        producer.produce(lab.sink, output.value, b"%d" % output.number, output.partition, on_delivery=told)
+    producer.flush()
+    (producer.commit_transaction if commit else producer.abort_transaction)(30)
+    return [reported[at] for at in range(len(outputs))]
+
+
+def open_transaction(lab: Lab) -> Producer:
+    """A transaction of somebody else that holds back the sink."""
+    producer = Producer(lab.connection.config(transactional_id=f"open-{lab.sink}", transaction_timeout_ms=600_000))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(lab.sink, b"1", b"1", 0)
+    producer.flush()
+    return producer
+
+
+def commit_group(lab: Lab, offset: int) -> None:
+    """Sets the group offset of the pipeline, as an operator could."""
+    consumer = Consumer(lab.connection.config(group_id=lab.pipeline.names().group))
+    consumer.commit(offsets=[TopicPartition(lab.source, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def note(reported: dict[int, int], at: int, error: KafkaError | None, message: Message) -> None:
+    assert error is None
+    reported[at] = message.offset() or 0
+
+
+def digest_of(lab: Lab, outputs: list[Output]) -> int:
+    contents = [(str(output.number), output.value.decode()) for output in outputs]
+    rows = lab.spark.createDataFrame(contents, "key string, value string")
+    summed = rows.select(f.sum(digest(with_headers=False).cast("decimal(38,0)"))).collect()[0][0]
+    return int(summed or 0) % 2**64

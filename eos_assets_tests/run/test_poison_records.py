@@ -1,0 +1,158 @@
+"""Records that make a transform raise: they stop it, or, declared so, are set aside; and nothing else is."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from eos_assets.errors import EosError
+from eos_assets.experiment.faults import Faults
+from eos_assets.kafka.producer import Producer as ColumnProducer
+from eos_assets.run.preview import preview
+from eos_assets_tests.run.lab import MakeLab
+
+
+def raising(records: DataFrame) -> DataFrame:
+    """ANSI mode: a cast of no number raises and fails the whole job."""
+    return records.select("key", f.col("value").cast("string").cast("long").cast("string").alias("value"), "origin")
+
+
+def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
+    lab = make_lab(raising, partitions=1)
+    lab.produce([b"1", b"x", b"3"])
+    with pytest.raises(EosError, match=r"raises on \S+/0 offset 1: .*CAST_INVALID_INPUT"):
+        lab.run()
+    with pytest.raises(EosError, match=r"raises: .*CAST_INVALID_INPUT"):
+        preview(lab.pipeline, lab.spark, lab.connection, 3)
+    assert lab.read() == []
+
+
+@pytest.mark.connect
+def test_a_record_that_makes_the_transform_raise_may_be_isolated(
+    make_lab: MakeLab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
+    lab.produce([b"%d" % n for n in range(10)])
+    # What a record says decides nothing.
+    poison = b"Python worker exited unexpectedly\norg.apache.kafka.common.errors.TopicAuthorizationException: x"
+    lab.produce([poison])
+    lab.produce([b"%d" % n for n in range(11, 20)])
+    assert lab.run().complete
+    assert sorted(int(v or 0) for v in lab.values()) == [n for n in range(20) if n != 10]
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert letter.value() == poison
+    assert "CAST_INVALID_INPUT" in str(dict(letter.headers() or [])["eos.error"])
+    assert lab.lag() == 0
+    assert lab.broken() == set(), "running the transform again leaves out what it raises on"
+    lab.produce([b"a", b"b", b"c"])
+    with pytest.raises(EosError, match="max_isolated"):
+        lab.run()
+    assert "at org.apache.spark" not in "".join(capfd.readouterr()), "nobody sees a trace of Spark's"
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])
+def test_a_proof_bears_records_that_make_a_skip_or_a_filter_raise(make_lab: MakeLab, drops: bool) -> None:
+    def odd_only(records: DataFrame) -> DataFrame:
+        even = f.col("value").cast("string").cast("long") % 2 == 0
+        if drops:
+            return records.where(~even).select("key", "value", "origin")
+        return records.select("key", "value", even.alias("skip"), "origin")
+
+    lab = make_lab(odd_only, partitions=1, on_error="isolate", drops=drops)
+    lab.produce([b"1", b"2", b"poison", b"3", b"4"])
+    assert lab.run().complete
+    assert sorted(v or b"" for v in lab.values()) == [b"1", b"3"]
+    assert lab.values(lab.pipeline.names().dead_letters) == [b"poison"]
+    assert lab.broken() == set()
+
+
+def test_failures_while_a_record_is_isolated_are_failed_attempts(make_lab: MakeLab) -> None:
+    """Every task of the first attempt to write what is before the record fails; the next attempt goes on."""
+    lab = make_lab(raising, partitions=1, on_error="isolate")
+    lab.produce([b"1", b"2", b"x", b"4"])
+    seed = next(s for s in range(1000) if all(Faults(0.7, s).strikes(0, 0, 1, task) for task in range(4)))
+    report = lab.run(Faults(0.7, seed))
+    assert report.complete
+    assert any(failure == "injected into partition 0 at offset 0" for failure in report.failures)
+    assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"4"]
+    assert lab.values(lab.pipeline.names().dead_letters) == [b"x"]
+    assert lab.broken() == set()
+
+
+def test_a_failure_that_passes_makes_no_dead_letter(make_lab: MakeLab, tmp_path: Path) -> None:
+    """The function raises a few times whatever the record: the search for a culprit must end without one."""
+    flags = tmp_path
+
+    def flaky(value: bytes) -> bytes:
+        raised = len(list(flags.iterdir()))
+        if raised < 8:  # the first job and the first look at the range, each with four attempts
+            (flags / str(raised)).touch()
+            raise TimeoutError("the service does not answer")
+        return value
+
+    call = f.udf(flaky, "binary")
+    lab = make_lab(lambda r: r.select("key", call("value").alias("value"), "origin"), partitions=1, on_error="isolate")
+    lab.produce([b"1", b"2", b"3"])
+    assert lab.run().complete
+    assert len(list(flags.iterdir())) == 8
+    assert lab.values(lab.pipeline.names().dead_letters) == []
+    assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"3"]
+
+
+def test_a_record_that_was_left_out_is_told_and_not_taken_for_one_that_raises(make_lab: MakeLab) -> None:
+    def leaving_out(records: DataFrame) -> DataFrame:
+        return raising(records.where("cast(value as string) != '4'"))
+
+    lab = make_lab(leaving_out, partitions=1, on_error="isolate")
+    lab.produce([*(b"%d" % n for n in range(6)), b"x"])
+    report = lab.run()
+    assert not report.complete
+    (row,) = report.summary()
+    assert row.outcome == "failed"
+    assert "left out 1 record" in row.reason
+    assert lab.values(lab.pipeline.names().dead_letters) == []
+    assert lab.values() == []
+
+
+@pytest.mark.parametrize("on_error", ["stop", "isolate"])
+def test_code_that_the_tasks_lack_is_no_fault_of_a_record(make_lab: MakeLab, on_error: str) -> None:
+    def lacking(records: DataFrame) -> DataFrame:
+        @f.udf("string")
+        def fetched(value: bytes) -> str:
+            import a_module_that_is_nowhere  # type: ignore[import-not-found]
+
+            return str(a_module_that_is_nowhere.of(value))
+
+        return records.select("key", fetched("value").alias("value"), "origin")
+
+    lab = make_lab(lacking, partitions=1, on_error=on_error)
+    lab.produce([b"1", b"2"])
+    with pytest.raises(EosError, match=r"(?s)a_module_that_is_nowhere.*EOS_PY_FILES"):
+        lab.run()
+    assert lab.values(lab.pipeline.names().dead_letters) == []
+
+
+def test_a_dead_letter_is_written_although_its_headers_cannot_be_read(make_lab: MakeLab) -> None:
+    """The Python client raises on a header whose name is no UTF-8; the C library writes it as it is."""
+    lab = make_lab(partitions=1)
+    lab.produce([b"1"])
+    producer = ColumnProducer(lab.connection.config())
+    producer.produce(lab.source, 0, b"k", b"no number", [(Bytes(), b"v")])
+    producer.flush(30)
+    producer.close()
+    lab.produce([b"3"])
+    assert lab.run().complete
+    (letter,) = lab.read(lab.pipeline.names().dead_letters)
+    assert letter.value() == b"no number"
+    headers = dict(letter.headers() or [])
+    assert headers["eos.error"] == b"no integer"
+    assert headers["eos.headers"] == b"left out: a name among them is no UTF-8"
+    assert lab.broken() == set()
+
+
+class Bytes(str):
+    """A name whose bytes are no UTF-8."""
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff\xfe"

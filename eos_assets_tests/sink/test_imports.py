@@ -1,0 +1,45 @@
+"""What tasks import, executors must have: the few packages that docs/scale.md names, and nothing else."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+#: The modules whose functions travel to the executors.
+MODULES = (
+    "eos_assets.sink.task",
+    "eos_assets.declare.fold_by_key",
+    "eos_assets.state.fold",
+    "eos_assets.files.task",
+    "eos_assets.verify.sink_checker",
+    "eos_assets.verify.source_checker",
+    "eos_assets.verify.tally",
+)
+PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
+
+#: Only what our own modules ask for: pandas and its like try many others, and go on without them.
+LOOK = """
+import builtins, importlib, json, sys
+
+asked, plain = set(), builtins.__import__
+
+def noting(name, globals=None, locals=None, fromlist=(), level=0):
+    if (globals or {}).get("__name__", "").startswith("eos_assets"):
+        asked.add(name.partition(".")[0])
+    return plain(name, globals, locals, fromlist, level)
+
+builtins.__import__ = noting
+importlib.import_module(sys.argv[1])
+heavy = {"dagster", "psutil", "rich", "click"} & set(sys.modules)
+print(json.dumps([sorted(asked - sys.stdlib_module_names), sorted(heavy)]))
+"""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_tasks_import_only_what_executors_are_promised_to_need(module: str) -> None:
+    run = subprocess.run([sys.executable, "-c", LOOK, module], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    asked, heavy = json.loads(run.stdout)
+    assert set(asked) <= PROMISED
+    assert heavy == []

@@ -1,0 +1,152 @@
+"""The invariants over ledger, sums and bounds: what breaks one is shown with its place."""
+
+from dataclasses import replace
+
+import pytest
+
+from eos_assets.declare.check import Finding
+from eos_assets.kafka.offsets import Bounds
+from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.verify.invariants import (
+    SHOWN,
+    Look,
+    Sums,
+    Violations,
+    code_versions,
+    dropped_as_told,
+    held_back,
+    ledger_matches_sink,
+    ledger_tiles_source,
+    no_open_transactions,
+    offsets_match_ledger,
+)
+
+Rows = list[Genesis | LedgerEntry]
+
+
+def entry(start: int, end: int, *sinks: SinkPart, partition: int = 0, dropped: int | None = 0) -> LedgerEntry:
+    return LedgerEntry("p", "source", partition, start, end, 0, 0, 0, 0, dropped, sinks, "run", 1, 0, "1", 0, 0)
+
+
+def examples(finding: Finding) -> list[str]:
+    assert finding.holds == (not finding.examples)
+    return list(finding.examples)
+
+
+GENESIS = Genesis("p", 0, 5, {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "proven", "expected"),
+    [
+        ([], None, []),
+        ([GENESIS], None, []),
+        ([GENESIS, entry(5, 8), entry(8, 9)], None, []),
+        ([entry(5, 8), entry(8, 9)], 5, []),
+        ([GENESIS, entry(6, 8)], None, ["gap between 5 and [6, 8)"]),
+        ([GENESIS, entry(5, 8), entry(7, 9)], None, ["overlap between 8 and [7, 9)"]),
+        ([GENESIS, entry(5, 8), entry(5, 8)], None, ["overlap between 8 and [5, 8)"]),
+        ([GENESIS, entry(5, 5), entry(5, 9)], None, ["empty range [5, 5)"]),
+        ([GENESIS, entry(5, 8), GENESIS], None, ["a second genesis at 5, position 8"]),
+        ([entry(5, 8), entry(8, 9)], None, ["the ledger begins with [5, 8) and has no genesis"]),
+        ([entry(8, 9)], 5, ["gap between 5 and [8, 9)"]),
+        ([entry(5, 8)], 7, ["overlap between 7 and [5, 8)"]),
+    ],
+)
+def test_ranges_that_do_not_tile_the_source_are_named(rows: Rows, proven: int | None, expected: list[str]) -> None:
+    found = ledger_tiles_source({0: [GENESIS, entry(5, 6)], 1: rows}, {0: None, 1: proven})
+    assert examples(found) == [f"partition 1: {example}" for example in expected]
+
+
+WHOLE = entry(0, 10, SinkPart("sink", 1, 2, 3, 4, 77), SinkPart("dead", 0, 1, 0, 0, 0))
+SUMS: Sums = {(0, 0, "sink", 1): (2, 3, 4, 77), (0, 0, "dead", 0): (1, 0, 0, 0)}
+DIFFERS = "(count, first, last, digest) = (2, 3, 4, 77) for sink/1; the topic has {}"
+
+
+@pytest.mark.parametrize(
+    ("sums", "expected"),
+    [
+        (SUMS, []),
+        *(({**SUMS, (0, 0, "sink", 1): seen}, [DIFFERS.format(seen)]) for seen in [(1, 3, 3, 77), (2, 3, 4, 78)]),
+        ({(0, 0, "dead", 0): (1, 0, 0, 0)}, [DIFFERS.format((0, -1, -1, 0))]),
+        (
+            {**SUMS, (0, 10, "sink", 1): (4, 5, 8, 1)},
+            ["sink/1 has 4 records of partition 0 from 10 on"],
+        ),
+    ],
+    ids=["equal", "another count", "another digest", "nothing in the sink", "no entry"],
+)
+def test_sums_that_differ_from_the_ledger_are_named(sums: Sums, expected: list[str]) -> None:
+    found = examples(ledger_matches_sink([WHOLE], sums))
+    assert all(text in example for text, example in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("positions", "groups", "expected"),
+    [
+        ({0: 7, 1: 9}, {0: 7, 1: 9}, []),
+        ({0: 7}, {0: None}, []),
+        ({0: 7}, {}, []),
+        ({0: 7, 1: 9}, {0: 7, 1: 8}, ["partition 1: ledger 9, group offset 8"]),
+        ({0: None}, {0: 8}, ["partition 0: ledger None, group offset 8"]),
+    ],
+    ids=["equal", "absent", "held by an open transaction", "moved", "a ledger that was lost"],
+)
+def test_group_offsets_that_differ_from_the_ledger_are_named(
+    positions: dict[int, int | None], groups: dict[int, int | None], expected: list[str]
+) -> None:
+    assert examples(offsets_match_ledger(positions, groups)) == expected
+
+
+@pytest.mark.parametrize(
+    ("declared", "dropped", "differs"), [(2, 2, 0), (0, None, 0), (None, 2, 0), (2, 1, 1), (2, None, 1)]
+)
+def test_another_number_of_dropped_records_than_that_of_the_ledger_is_found(
+    declared: int | None, dropped: int | None, differs: int
+) -> None:
+    found = dropped_as_told([entry(4, 9, dropped=declared)], {} if dropped is None else {(0, 4): dropped})
+    assert found.count == len(found.examples) == differs
+    assert all("transaction [4, 9) of partition 0" in example for example in found.examples)
+
+
+def look(stable: int, high: int) -> Look:
+    return {"sink": {0: Bounds(0, 9, 9), 1: Bounds(0, stable, high)}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stuck"),
+    [
+        (look(9, 9), look(9, 9), False),
+        (look(5, 9), look(5, 9), True),
+        (look(5, 9), look(5, 12), True),
+        (look(5, 9), look(9, 9), False),
+        (look(5, 9), look(7, 9), False),
+        (look(9, 9), look(9, 12), False),
+        ({}, look(5, 9), False),
+    ],
+    ids=["none", "open", "open, and more came", "ended", "another one is open", "new", "not seen before"],
+)
+def test_a_transaction_is_stuck_if_it_is_the_first_open_one_twice(before: Look, after: Look, stuck: bool) -> None:
+    assert bool(held_back(before, after)) == stuck
+    assert no_open_transactions(before, after, seconds=59, timeout=60).holds, "it may still end"
+    high = after["sink"][1].high
+    expected = [f"sink/1: open at 5 for 60 s, ends at {high}"] if stuck else []
+    assert examples(no_open_transactions(before, after, seconds=60, timeout=60)) == expected
+
+
+def test_all_violations_are_counted_and_the_first_ones_shown() -> None:
+    wrong = Violations()
+    for number in range(2 * SHOWN):
+        wrong.add(str(number))
+    finding = wrong.finding("name", "holds", "broken")
+    assert (finding.holds, finding.detail) == (False, f"{2 * SHOWN} broken")
+    assert finding.examples == tuple(map(str, range(SHOWN)))
+
+
+def test_code_versions_are_shown_from_where_they_change() -> None:
+    entries = [replace(entry(start, start + 1), code_version=version) for start, version in enumerate("aabba")]
+    other = replace(entry(3, 4, partition=1), code_version="b")
+    assert code_versions([*entries[:3], other, *entries[3:]]) == [
+        "partition 0: from 0: a; from 2: b; from 4: a",
+        "partition 1: from 3: b",
+    ]
