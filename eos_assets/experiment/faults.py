@@ -23,7 +23,7 @@ class InjectedFailure(TaskError):
 
 @dataclass(frozen=True)
 class Faults(NoFaults):
-    """What shall go wrong. A failpoint fires on the first attempt of the first job only, so the next attempt heals it."""
+    """What goes wrong. A failpoint fires on the first attempt of the first job only, so the next attempt heals it."""
 
     probability: float = 0.0
     seed: int = 0
