@@ -49,8 +49,8 @@ def main() -> None:
         with Sampler() as idle:
             for turn in range(3):
                 run(turn)
-        few = statistics.median(run(turn, slice_records=1_000_000) for turn in range(3, 6))
-        many = statistics.median(run(turn, slice_records=10_000 // SLICES) for turn in range(6, 9))
+        few = statistics.median(run(turn, transaction_records=1_000_000) for turn in range(3, 6))
+        many = statistics.median(run(turn, transaction_records=10_000 // SLICES) for turn in range(6, 9))
         fill(connection, squares.source.name, COUNT)
         with Sampler() as busy:
             seconds = run(9)

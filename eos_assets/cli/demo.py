@@ -101,7 +101,7 @@ class Demo:
         self.folder = folder
         self.instance = instance
         self.stderr = stderr
-        self.squares = replace(squares, slice_records=SLICE_RECORDS)
+        self.squares = replace(squares, transaction_records=SLICE_RECORDS)
         self.results: dict[str, Any] = {}
         declared = [self.squares, file_transactions, balances]
         resources = {

@@ -43,7 +43,7 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
                 "high_watermark": p.high_watermark,
                 "log_start": p.log_start,
                 "lag": p.lag,
-                "transactions": p.slices(chosen.slice_records),
+                "transactions": p.slices(chosen.transaction_records),
             }
             for p in plans
         ]
@@ -54,7 +54,15 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
         table.add_column(column, justify="right")
     for p in plans:
         would = f"[{p.position}, {p.end})" if p.range.size else "nothing"
-        numbers = (p.partition, p.position, p.stable_end, p.log_start, p.lag, would, p.slices(chosen.slice_records))
+        numbers = (
+            p.partition,
+            p.position,
+            p.stable_end,
+            p.log_start,
+            p.lag,
+            would,
+            p.slices(chosen.transaction_records),
+        )
         table.add_row(*map(str, numbers))
     console().print(table)
 

@@ -39,8 +39,8 @@ class Pipeline:
     shared_sink: bool = False
     on_error: Literal["stop", "isolate"] = "stop"
     max_isolated: int = 10
-    slice_records: int = 1_000_000
-    slice_bytes: int = 256 << 20
+    transaction_records: int = 1_000_000
+    transaction_bytes: int = 256 << 20
     transaction_timeout_ms: int = 60_000
     durability: Literal["dev", "production"] = "dev"
     unique_by: str | None = None
@@ -96,9 +96,10 @@ class Pipeline:
                 f"Pipeline {self.name} declares transaction_timeout_ms={self.transaction_timeout_ms}.",
                 f"Kafka's client takes {SHORTEST_TIMEOUT_MS} and more.",
             )
-        if self.slice_records < 1 or self.slice_bytes < 1:
+        if self.transaction_records < 1 or self.transaction_bytes < 1:
             raise EosError(
-                f"Pipeline {self.name} declares an empty slice.", "Let slice_records and slice_bytes be at least 1."
+                f"Pipeline {self.name} declares an empty slice.",
+                "Let transaction_records and transaction_bytes be at least 1.",
             )
 
     def names(self, mode: Mode = Mode.EXACTLY_ONCE) -> Names:
@@ -163,8 +164,8 @@ def pipeline(
     shared_sink: bool = False,
     on_error: Literal["stop", "isolate"] = "stop",
     max_isolated: int = 10,
-    slice_records: int = 1_000_000,
-    slice_bytes: int = 256 << 20,
+    transaction_records: int = 1_000_000,
+    transaction_bytes: int = 256 << 20,
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
     unique_by: str | None = None,
@@ -185,8 +186,8 @@ def pipeline(
         shared_sink: others write to the sink too.
         on_error: whether a record that makes the transform raise stops its partition, or becomes a dead letter.
         max_isolated: how many such records one run may set aside.
-        slice_records: about how many records go into one transaction.
-        slice_bytes: about how many bytes go into one transaction.
+        transaction_records: about how many records go into one transaction.
+        transaction_bytes: about how many bytes go into one transaction.
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`. If it is
@@ -213,8 +214,8 @@ def pipeline(
             shared_sink=shared_sink,
             on_error=on_error,
             max_isolated=max_isolated,
-            slice_records=slice_records,
-            slice_bytes=slice_bytes,
+            transaction_records=transaction_records,
+            transaction_bytes=transaction_bytes,
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
             unique_by=unique_by,

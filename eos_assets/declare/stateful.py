@@ -24,7 +24,7 @@ def stateful(
     shared_sink: bool = False,
     on_error: Literal["stop", "isolate"] = "stop",
     max_isolated: int = 10,
-    slice_records: int = 500_000,
+    transaction_records: int = 500_000,
     transaction_timeout_ms: int = 60_000,
     durability: Literal["dev", "production"] = "dev",
     unique_by: str | None = None,
@@ -51,7 +51,7 @@ def stateful(
         on_error: whether a record that makes the function raise, or that lies in a partition where its key does not
             belong, stops its partition, or becomes a dead letter.
         max_isolated: how many records that make it raise one run may set aside.
-        slice_records: how many offsets of a partition go into one transaction.
+        transaction_records: how many offsets of a partition go into one transaction.
         transaction_timeout_ms: after this long without a commit the broker aborts.
         durability: "production" insists on replicated topics; "dev" is fine with one broker.
         unique_by: the business key of a source record, a SQL expression over `key`, `value` and `headers`; with
@@ -80,7 +80,7 @@ def stateful(
             shared_sink=shared_sink,
             on_error=on_error,
             max_isolated=max_isolated,
-            slice_records=slice_records,
+            transaction_records=transaction_records,
             transaction_timeout_ms=transaction_timeout_ms,
             durability=durability,
             unique_by=unique_by or ("key" if unique_within else None),

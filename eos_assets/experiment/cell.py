@@ -152,7 +152,7 @@ class Bench:
             name=name,
             source=Topic(f"{topics}-source", self.partitions),
             sinks=(Topic(f"{topics}-sink", self.partitions),),
-            slice_records=max(1, int(1.1 * self.records / (self.partitions * SLICES))),
+            transaction_records=max(1, int(1.1 * self.records / (self.partitions * SLICES))),
         )
 
     @contextmanager

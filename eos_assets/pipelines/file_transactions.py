@@ -14,7 +14,7 @@ from eos_assets.platform.settings import Settings
     sink=Topic("transactions", partitions=3),
     deterministic=False,  # what a URL leads to may be something else tomorrow
     ordered=True,  # file after file: the first one is delivered before the last one is fetched
-    slice_records=5_000,
+    transaction_records=5_000,
     transaction_timeout_ms=300_000,  # the rows of one file are one transaction, however many they are
     facts=(FILES_MATCH_LEDGER,),
 )

@@ -181,7 +181,7 @@ class Run:
 
     def job_end(self, plan: PartitionPlan, goal: int) -> int:
         """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
-        return min(goal, plan.position + self.pipeline.slice_records) if self.pipeline.stateful else goal
+        return min(goal, plan.position + self.pipeline.transaction_records) if self.pipeline.stateful else goal
 
     def refusal(self, code: Code, message: str, described: str) -> EosError:
         """The error for what no retry heals, if it ended the whole job."""
@@ -274,8 +274,8 @@ class Run:
             run_attempt=self.report.attempts,
             code_version=self.pipeline.code_version,
             total=not self.pipeline.drops,
-            slice_records=self.pipeline.slice_records,
-            slice_bytes=self.pipeline.slice_bytes,
+            transaction_records=self.pipeline.transaction_records,
+            transaction_bytes=self.pipeline.transaction_bytes,
             transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
             batch_bytes=self.batch_bytes,
             faults=self.options.faults,

@@ -31,8 +31,8 @@ class Job:
     run_attempt: int
     code_version: str
     total: bool
-    slice_records: int
-    slice_bytes: int
+    transaction_records: int
+    transaction_bytes: int
     transaction_timeout_ms: int
     #: No batch of records may be larger: the smallest limit of the topics that are written.
     batch_bytes: int = BATCH_BYTES

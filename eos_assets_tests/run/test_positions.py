@@ -113,7 +113,7 @@ def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
 
 def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(make_lab: MakeLab) -> None:
     """Somebody else's open transaction in a shared sink holds nobody up: slices commit behind it."""
-    lab = make_lab(partitions=1, shared_sink=True, slice_records=10)
+    lab = make_lab(partitions=1, shared_sink=True, transaction_records=10)
     lab.fill(30)
     reader = SourceReader(lab.connection.config(), lab.pipeline.names())
     producer = Producer(lab.connection.config(transactional_id=f"test/{lab.sink}", transaction_timeout_ms=60_000))

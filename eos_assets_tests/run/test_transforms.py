@@ -131,7 +131,7 @@ def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> No
         numbers = f.sequence(f.lit(1), f.lit(60_000)).cast("array<string>")
         return records.select("key", f.explode(numbers).alias("value"), "origin")
 
-    lab = make_lab(spread, partitions=1, slice_records=1)
+    lab = make_lab(spread, partitions=1, transaction_records=1)
     lab.produce([b"1", b"2", b"3"])
     report = lab.run()
     assert [entry.records_in for entry in report.entries] == [1, 1, 1]
@@ -204,7 +204,7 @@ def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: Mak
     def some(records: DataFrame) -> DataFrame:
         return records.where("origin.offset % 10 != 0 and origin.offset < 95").select("key", "value", "origin")
 
-    lab = make_lab(some, partitions=1, drops=True, slice_records=20)
+    lab = make_lab(some, partitions=1, drops=True, transaction_records=20)
     lab.fill(100)
     failures = Faults(probability=0.3, seed=4)
     report = lab.run(failures)

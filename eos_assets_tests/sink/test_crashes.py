@@ -42,7 +42,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
 
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
     """F1 with several slices, failing transactions and a killed worker; every invariant from the topics."""
-    lab = lab.with_(slice_records=100)
+    lab = lab.with_(transaction_records=100)
     lab.fill(3000)
     report = lab.run(Faults(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
     assert report.complete
@@ -117,7 +117,7 @@ def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab
 def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
     """F6: both have planned the same range and are stopped before their first transaction. Then both go on, and are
     stopped and go on before each of the next ones."""
-    lab = make_lab(partitions=1, slice_records=200)
+    lab = make_lab(partitions=1, transaction_records=200)
     lab.fill(3000)
     runs, pids = [], []
     for name in ("one", "two"):
@@ -146,7 +146,7 @@ from eos_assets_tests.waiting import wait_for
 
 PLANNED = Path("{planned}")
 
-@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), slice_records=200, code_version="1")
+@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), transaction_records=200, code_version="1")
 def {name}(records):
     (PLANNED / str(os.getpid())).touch()
     wait_for(lambda: len(list(PLANNED.iterdir())) == 2)
@@ -162,7 +162,9 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
     (tmp_path / "planned").mkdir()
     (tmp_path / f"{name}.py").write_text(TWICE.format(name=name, planned=tmp_path / "planned"))
     source, sink = Topic(f"{name}-in"), Topic(f"{name}-out")
-    lab = make_lab(pipeline=pipeline(name=name, source=source, sink=sink, slice_records=200, code_version="1")(squared))
+    lab = make_lab(
+        pipeline=pipeline(name=name, source=source, sink=sink, transaction_records=200, code_version="1")(squared)
+    )
     lab.fill(3000)
     env = {
         "EOS_BOOTSTRAP_SERVERS": lab.connection.bootstrap_servers,

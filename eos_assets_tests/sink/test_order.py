@@ -30,7 +30,7 @@ def later(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 @pytest.mark.parametrize("function", [backwards, later])
 def test_a_function_over_batches_may_change_the_order(make_lab: MakeLab, function, drops: bool) -> None:  # type: ignore[no-untyped-def]
     lab = make_lab(
-        lambda records: records.mapInPandas(function, SCHEMA), partitions=1, drops=drops, slice_records=4_000
+        lambda records: records.mapInPandas(function, SCHEMA), partitions=1, drops=drops, transaction_records=4_000
     )
     values = [b"%d" % number for number in range(25_000)]
     lab.produce(values)
@@ -54,7 +54,10 @@ def first_and_second(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 def test_the_outputs_of_one_record_may_come_apart(make_lab: MakeLab, drops: bool) -> None:
     """A slice that ended between them would be committed without the second one."""
     lab = make_lab(
-        lambda records: records.mapInPandas(first_and_second, SCHEMA), partitions=1, drops=drops, slice_records=1_000
+        lambda records: records.mapInPandas(first_and_second, SCHEMA),
+        partitions=1,
+        drops=drops,
+        transaction_records=1_000,
     )
     lab.produce(b"%d" % number for number in range(3_000))
     assert lab.run().complete

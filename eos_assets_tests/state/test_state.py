@@ -79,7 +79,7 @@ def held(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
 
 
 def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invariant_holds(make_lab: MakeLab) -> None:
-    lab = make_lab(pipeline=declare_sliding(slice_records=40))
+    lab = make_lab(pipeline=declare_sliding(transaction_records=40))
     send(lab, [*some(150), (b"a", b"close"), *some(50, 1)])
     report = lab.run(Faults(probability=0.4, seed=7, failpoint="before_commit", action="exit"), max_attempts=30)
     assert report.complete
@@ -234,7 +234,7 @@ def test_a_new_generation_begins_with_an_empty_state(make_lab: MakeLab) -> None:
 
 def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -> None:
     """Wherever the ranges are cut, and whether the one before it was a repeat itself or not."""
-    unique = {"unique_by": "value", "unique_within": 5, "slice_records": 3}
+    unique = {"unique_by": "value", "unique_within": 5, "transaction_records": 3}
     lab = make_lab(pipeline=declare_sliding(partitions=1, **unique))
     values = [b"1", b"2", b"1", b"3", b"4", b"5", b"1", b"6", b"7", b"8", b"9", b"10", b"2", b"10"]
     send(lab, [(b"k%d" % (n % 2), value) for n, value in enumerate(values)])

@@ -111,7 +111,7 @@ def test_a_sink_that_lost_its_end_is_red(
 
 
 def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
-    lab = make_lab(partitions=1, slice_records=100)
+    lab = make_lab(partitions=1, transaction_records=100)
     lab.fill(12_000)
     run = Background(lab)
     proofs = 0
