@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from sampler import Sampler
 
+from eos_assets.declare.options import Batching
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
@@ -49,8 +50,8 @@ def main() -> None:
         with Sampler() as idle:
             for turn in range(3):
                 run(turn)
-        few = statistics.median(run(turn, transaction_records=1_000_000) for turn in range(3, 6))
-        many = statistics.median(run(turn, transaction_records=10_000 // SLICES) for turn in range(6, 9))
+        few = statistics.median(run(turn, batching=Batching(records=1_000_000)) for turn in range(3, 6))
+        many = statistics.median(run(turn, batching=Batching(records=10_000 // SLICES)) for turn in range(6, 9))
         fill(connection, squares.source.name, COUNT)
         with Sampler() as busy:
             seconds = run(9)

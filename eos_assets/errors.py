@@ -95,7 +95,7 @@ MEANINGS = {
     Code.TRANSACTION_TIMED_OUT: Meaning(
         Reaction.RETRY,
         "failed",
-        "the broker aborted a transaction that was open for longer than `transaction_timeout_ms`",
+        "the broker aborted a transaction that was open for longer than `Batching.timeout_ms`",
         "declare a longer timeout or smaller transactions",
     ),
     Code.COMMIT_UNKNOWN: Meaning(

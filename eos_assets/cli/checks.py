@@ -44,7 +44,7 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
 
     from eos_assets.declare.registry import find_pipeline, find_pipelines
     from eos_assets.definitions import defs
-    from eos_assets.orchestration.checks import AUDIT_FACT
+    from eos_assets.orchestration.checks import AUDIT_CHECK
 
     chosen = [find_pipeline(name).name for name in pipelines] or list(find_pipelines())
     found: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
         for name in chosen:
             job = defs.resolve_job_def(f"{name}_checks")
             depth = {"config": {"full": full}}
-            config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_FACT}": depth}, **QUIET}
+            config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_CHECK}": depth}, **QUIET}
             found += rows(name, job.execute_in_process(instance=instance, run_config=config, raise_on_error=False))
     return found
 

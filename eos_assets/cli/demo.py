@@ -18,6 +18,7 @@ from eos_assets.cli import checks
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.cli.servers import interrupt
+from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
@@ -101,7 +102,7 @@ class Demo:
         self.folder = folder
         self.instance = instance
         self.stderr = stderr
-        self.squares = replace(squares, transaction_records=SLICE_RECORDS)
+        self.squares = replace(squares, batching=Batching(records=SLICE_RECORDS))
         self.results: dict[str, Any] = {}
         declared = [self.squares, file_transactions, balances]
         resources = {

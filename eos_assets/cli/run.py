@@ -43,7 +43,7 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
                 "high_watermark": p.high_watermark,
                 "log_start": p.log_start,
                 "lag": p.lag,
-                "transactions": p.slices(chosen.transaction_records),
+                "transactions": p.transactions(chosen.batching.records),
             }
             for p in plans
         ]
@@ -61,7 +61,7 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
             p.log_start,
             p.lag,
             would,
-            p.slices(chosen.transaction_records),
+            p.transactions(chosen.batching.records),
         )
         table.add_row(*map(str, numbers))
     console().print(table)

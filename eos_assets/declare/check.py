@@ -1,4 +1,4 @@
-"""One more thing that a pipeline can be checked for: its name, what it says, and who looks."""
+"""Checks that a pipeline declares beside the invariants that hold for all pipelines."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,22 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one invariant says: it holds, it is broken with counter-examples, or it could not be looked at and why."""
+    """The result of one check: whether it holds, in words, and counter-examples if it does not."""
 
     name: str
     holds: bool
     detail: str
     examples: tuple[str, ...] = ()
     severity: str = "error"
-    #: False where the check was not made: neither green nor red.
+    #: False if the check could not be evaluated: then it neither passed nor failed.
     evaluated: bool = True
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A check that a pipeline brings along, beside the invariants that hold for all of them. It becomes an asset check
-    of the sink; its finding says whether it is an error or a warning."""
+class Check:
+    """A check of one pipeline. It becomes an asset check of the sink."""
 
     name: str
-    says: str
-    look: Callable[["Pipeline", "SparkSession", "Connection"], Finding]
+    description: str
+    evaluate: Callable[["Pipeline", "SparkSession", "Connection"], Finding]

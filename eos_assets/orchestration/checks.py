@@ -7,7 +7,7 @@ import dagster as dg
 
 from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.tables import AuditTables
-from eos_assets.declare.check import Fact, Finding
+from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.assets.transactional_topic import told
 from eos_assets.orchestration.keys import sink_keys, table_key
@@ -19,7 +19,7 @@ from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
 
 #: What each check says, and whether bad data must stop before the audit tables and whatever lies downstream.
-FACTS = {
+INVARIANTS = {
     "no_duplicates": ("No source record has two visible outputs of one number, no output two origins.", True),
     "none_missing": ("Every source record below the position has an output, a dead letter or a skip.", True),
     "none_invented": ("Every visible sink record has a committed, visible origin.", True),
@@ -32,17 +32,17 @@ FACTS = {
     "source_is_unique": ("No business key comes twice in the source.", False),
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
-AUDIT_FACT = "audit_matches_ledger"
+AUDIT_CHECK = "audit_matches_ledger"
 #: Metadata of an evaluation of the tables: up to where they were compared with which ledger.
 MARKS = "compared"
 #: A run that is under way has written down its own evaluation already, as one that is planned.
 LOOK_BACK = 3
-STATE_FACT = ("Folding the source again gives the state that the changelogs hold.", True)
+STATE_INVARIANT = ("Folding the source again gives the state that the changelogs hold.", True)
 
 
-def facts(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
+def invariants(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
     """What one scan proves of a pipeline: the same of every one, and the state of one that has any."""
-    return {**FACTS, **({STATE_NAME: STATE_FACT} if pipeline.stateful else {})}
+    return {**INVARIANTS, **({STATE_NAME: STATE_INVARIANT} if pipeline.stateful else {})}
 
 
 class CheckConfig(dg.Config):
@@ -54,8 +54,8 @@ class CheckConfig(dg.Config):
 def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     key = sink_keys(pipeline)[0]
     specs = [
-        dg.AssetCheckSpec(name, asset=key, description=fact, blocking=blocking)
-        for name, (fact, blocking) in facts(pipeline).items()
+        dg.AssetCheckSpec(name, asset=key, description=description, blocking=blocking)
+        for name, (description, blocking) in invariants(pipeline).items()
     ]
 
     @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
@@ -88,7 +88,7 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=table_key(pipeline, "audit_transactions"),
-        name=AUDIT_FACT,
+        name=AUDIT_CHECK,
         description="The Delta tables say what the ledger says.",
         additional_deps=[table_key(pipeline, "audit_deliveries")],
     )
@@ -119,7 +119,7 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
 
 def audit_check_key(pipeline: Pipeline) -> dg.AssetCheckKey:
-    return dg.AssetCheckKey(table_key(pipeline, "audit_transactions"), AUDIT_FACT)
+    return dg.AssetCheckKey(table_key(pipeline, "audit_transactions"), AUDIT_CHECK)
 
 
 def last_marks(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: AuditTables) -> dict[int, int]:
@@ -136,12 +136,12 @@ def last_marks(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: Audi
     return {}
 
 
-def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
+def declared_check(pipeline: Pipeline, check: Check) -> dg.AssetChecksDefinition:
     """A check that the pipeline brings along. It guards what comes behind the sink, as the invariants do."""
 
-    @dg.asset_check(asset=sink_keys(pipeline)[0], name=fact.name, description=fact.says, blocking=True)
-    def check(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
-        finding = told(lambda: fact.look(pipeline, spark.spark_session, kafka.connection()))
+    @dg.asset_check(asset=sink_keys(pipeline)[0], name=check.name, description=check.description, blocking=True)
+    def evaluate(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
+        finding = told(lambda: check.evaluate(pipeline, spark.spark_session, kafka.connection()))
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),
@@ -149,7 +149,7 @@ def fact_check(pipeline: Pipeline, fact: Fact) -> dg.AssetChecksDefinition:
             metadata={"evaluated": finding.evaluated, **examples(finding)},
         )
 
-    return check
+    return evaluate
 
 
 def severity(finding: Finding) -> dg.AssetCheckSeverity:

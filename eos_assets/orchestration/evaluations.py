@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.checks import audit_check_key, facts
+from eos_assets.orchestration.checks import audit_check_key, invariants
 from eos_assets.orchestration.keys import sink_keys
 
 
@@ -28,7 +28,7 @@ def last_evaluations(
     keys = [
         dg.AssetCheckKey(sink_keys(pipeline)[0], name)
         for pipeline in pipelines
-        for name in (*facts(pipeline), *(fact.name for fact in pipeline.facts))
+        for name in (*invariants(pipeline), *(check.name for check in pipeline.checks))
     ]
     if tables:
         keys += [audit_check_key(pipeline) for pipeline in pipelines]

@@ -9,7 +9,7 @@ from eos_assets.orchestration.assets.audit_tables import audit_tables
 from eos_assets.orchestration.assets.source_topic import source_topic
 from eos_assets.orchestration.assets.state_snapshot import state_snapshot
 from eos_assets.orchestration.assets.transactional_topic import transactional_topic
-from eos_assets.orchestration.checks import audit_check, fact_check, invariant_checks
+from eos_assets.orchestration.checks import audit_check, declared_check, invariant_checks
 from eos_assets.orchestration.jobs import checks_job, fill_source, run_job
 from eos_assets.orchestration.keys import writers_of, written_topics
 from eos_assets.orchestration.sensors import failed_checks, new_records
@@ -33,7 +33,7 @@ def one_pipeline(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions
     assets = [transactional_topic(pipeline, declared), audit_tables(pipeline, declared)]
     assets += [state_snapshot(pipeline)] if pipeline.stateful else []
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
-    checks += [fact_check(pipeline, fact) for fact in pipeline.facts]
+    checks += [declared_check(pipeline, check) for check in pipeline.checks]
     run, prove = run_job(pipeline, assets), checks_job(pipeline, checks)
     upstream = writers_of(pipeline.source.name, declared)
     return dg.Definitions(

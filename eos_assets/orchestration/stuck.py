@@ -62,5 +62,5 @@ def held_back(pipeline: Pipeline, held: dict[int, Tries], now: float) -> list[st
     return [
         f"an open transaction holds {pipeline.source.name}/{partition} back, longer than its timeout"
         for partition, tries in held.items()
-        if now - tries.asked_at > pipeline.transaction_timeout_ms / 1000
+        if now - tries.asked_at > pipeline.batching.timeout_ms / 1000
     ]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eos_assets.declare.check import Fact, Finding
+from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.frames import Tables
@@ -75,7 +75,7 @@ def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "
     return Finding(name, False, f"{figures.wrong} balances are not the sum of the account's transactions", examples)
 
 
-BALANCES_ARE_SUMS = Fact(
+BALANCES_ARE_SUMS = Check(
     "balances_are_sums",
     "Every balance is the sum of the account's accepted transactions, recomputed from the topics.",
     balances_are_sums,

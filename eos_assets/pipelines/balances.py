@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from eos_assets.declare.fold_by_key import Row, fold_by_key
+from eos_assets.declare.options import Unique
 from eos_assets.declare.stateful import stateful
 from eos_assets.declare.topic import Topic
 from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
@@ -20,9 +21,8 @@ LOWEST_BALANCE = Decimal("-1000.00")
     source=Topic("transactions", partitions=3),
     sink=Topic("balances", partitions=3),
     state="balance decimal(38,2), currency string",
-    unique_by="nullif(get_json_object(cast(value as string), '$.transaction_id'), '')",
-    unique_within=100_000,
-    facts=(BALANCES_ARE_SUMS,),
+    unique=Unique("nullif(get_json_object(cast(value as string), '$.transaction_id'), '')", within=100_000),
+    checks=(BALANCES_ARE_SUMS,),
 )
 def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
     """A transaction that breaks a rule becomes a dead letter and changes no balance; a repeated one is skipped."""

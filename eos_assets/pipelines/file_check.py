@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eos_assets.declare.check import Fact, Finding
+from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.files import reference
 from eos_assets.files.access import Access
@@ -129,4 +129,4 @@ def seen_again(value: bytes | None, partition: int, offset: int, delivered: str,
         return FileSeen("", partition, offset, delivered, None, str(broken))
 
 
-FILES_MATCH_LEDGER = Fact(NAME, "Each file that can still be fetched has the digest that was delivered.", look)
+FILES_MATCH_LEDGER = Check(NAME, "Each file that can still be fetched has the digest that was delivered.", look)

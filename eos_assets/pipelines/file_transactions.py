@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 
+from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.files.task import ROWS, unfolded
@@ -14,9 +15,9 @@ from eos_assets.platform.settings import Settings
     sink=Topic("transactions", partitions=3),
     deterministic=False,  # what a URL leads to may be something else tomorrow
     ordered=True,  # file after file: the first one is delivered before the last one is fetched
-    transaction_records=5_000,
-    transaction_timeout_ms=300_000,  # the rows of one file are one transaction, however many they are
-    facts=(FILES_MATCH_LEDGER,),
+    # The rows of one file are one transaction, however many there are.
+    batching=Batching(records=5_000, timeout_ms=300_000),
+    checks=(FILES_MATCH_LEDGER,),
 )
 def file_transactions(records: DataFrame) -> DataFrame:
     """One record for each row, keyed by account, in the order of the file; what is broken becomes a dead letter."""

@@ -36,9 +36,9 @@ class PartitionPlan:
     def range(self) -> OffsetRange:
         return OffsetRange(self.partition, self.position, self.end)
 
-    def slices(self, transaction_records: int) -> int:
-        """About how many transactions the range takes."""
-        return -(-self.range.size // transaction_records)
+    def transactions(self, records: int) -> int:
+        """About how many transactions of this many records the range takes."""
+        return -(-self.range.size // records)
 
 
 def make_plan(

@@ -181,7 +181,7 @@ class Run:
 
     def job_end(self, plan: PartitionPlan, goal: int) -> int:
         """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
-        return min(goal, plan.position + self.pipeline.transaction_records) if self.pipeline.stateful else goal
+        return min(goal, plan.position + self.pipeline.batching.records) if self.pipeline.stateful else goal
 
     def refusal(self, code: Code, message: str, described: str) -> EosError:
         """The error for what no retry heals, if it ended the whole job."""
@@ -274,9 +274,7 @@ class Run:
             run_attempt=self.report.attempts,
             code_version=self.pipeline.code_version,
             total=not self.pipeline.drops,
-            transaction_records=self.pipeline.transaction_records,
-            transaction_bytes=self.pipeline.transaction_bytes,
-            transaction_timeout_ms=self.pipeline.transaction_timeout_ms,
+            batching=self.pipeline.batching,
             batch_bytes=self.batch_bytes,
             faults=self.options.faults,
             delivery=self.options.delivery,
@@ -351,7 +349,7 @@ class Run:
 
     def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
         """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""
-        patience = self.pipeline.transaction_timeout_ms / 1000
+        patience = self.pipeline.batching.timeout_ms / 1000
         positions: dict[int, int] = {}
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:

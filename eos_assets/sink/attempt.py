@@ -22,7 +22,7 @@ class Attempt:
     @property
     def patience(self) -> float:
         """Seconds until the broker aborts a transaction that is not committed."""
-        return self.job.transaction_timeout_ms / 1000
+        return self.job.batching.timeout_ms / 1000
 
     def reach(self, failpoint: str, start: int | None = None) -> None:
         """Mark a step of the protocol: where an experiment or a test injects its faults."""

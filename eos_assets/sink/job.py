@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
+from eos_assets.declare.options import Batching
 from eos_assets.errors import MEANINGS, Code, Reaction
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.sink.faults import NoFaults
@@ -31,9 +32,7 @@ class Job:
     run_attempt: int
     code_version: str
     total: bool
-    transaction_records: int
-    transaction_bytes: int
-    transaction_timeout_ms: int
+    batching: Batching
     #: No batch of records may be larger: the smallest limit of the topics that are written.
     batch_bytes: int = BATCH_BYTES
     faults: NoFaults = field(default_factory=NoFaults)

@@ -41,8 +41,8 @@ class ProducerPool:
                 **job.kafka,
                 "batch.size": job.batch_bytes,
                 "transactional.id": job.names.transactional_id(self.partition),
-                "transaction.timeout.ms": job.transaction_timeout_ms,
-                "message.timeout.ms": job.transaction_timeout_ms,
+                "transaction.timeout.ms": job.batching.timeout_ms,
+                "message.timeout.ms": job.batching.timeout_ms,
             }
         )
         # A connection that is not up yet makes init_transactions wait for a timer of half a second.

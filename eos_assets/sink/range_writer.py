@@ -164,7 +164,7 @@ class RangeWriter:
         if job.stateful or not batch.records_in:
             return False  # the plan cuts a stateful range: after another cut the state would differ
         records = batch.records_in + (self.held is not None)
-        enough = records >= job.transaction_records or batch.bytes_out >= job.transaction_bytes
+        enough = records >= job.batching.records or batch.bytes_out >= job.batching.bytes
         return enough or batch.records_out >= OUTPUTS or len(batch.files) >= FILES
 
     def late(self) -> bool:

@@ -60,7 +60,7 @@ class RecordBuffer:
         self.producer.poll()
 
     def make_room(self, rows: int, size: int) -> None:
-        deadline = time.monotonic() + self.job.transaction_timeout_ms / 1000
+        deadline = time.monotonic() + self.job.batching.timeout_ms / 1000
         while not self.producer.has_room(rows, size):
             if time.monotonic() > deadline:
                 raise Fatal("the brokers take no records")
@@ -135,7 +135,7 @@ class RecordBuffer:
     def flush(self, targets: Mapping[tuple[str, int], Target] = NO_TARGETS) -> None:
         """Waits for every delivery report; what is not acknowledged in time ends the attempt. Told is the record that
         a broker never takes, if there is one: the others may only have been thrown away with it."""
-        patience = self.job.transaction_timeout_ms / 1000
+        patience = self.job.batching.timeout_ms / 1000
         if missing := self.producer.flush(patience):
             raise Fatal(f"{missing} records were not acknowledged within {patience:.0f} s")
         failed = sorted(self.producer.failed.items(), key=lambda one: one[1].code() not in NEVER_TAKEN)

@@ -60,7 +60,7 @@ class PartitionWriter:
     def write(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
         job = self.attempt.job
         if not job.stateful:  # the plan cuts a stateful range
-            rows = cut(rows, job.transaction_records)
+            rows = cut(rows, job.batching.records)
         self.arrivals = Arrivals(rows, self.attempt.patience / 20)
         first = self.delivery.open()
         if isinstance(first, NothingToWrite):
@@ -101,10 +101,10 @@ class PartitionWriter:
         return self.writer is not None and self.writer.open.seconds_open() > self.attempt.patience
 
     def timeout_message(self) -> str:
-        remedy = ": declare a longer one, or a smaller transaction_records" if self.attempt.job.stateful else ""
+        remedy = ": declare a longer one, or fewer records" if self.attempt.job.stateful else ""
         return (
             f"partition {self.attempt.partition}: the broker aborted a transaction that was open for longer than "
-            f"{self.attempt.job.transaction_timeout_ms} ms (transaction_timeout_ms{remedy}); nothing of it is visible, "
+            f"{self.attempt.job.batching.timeout_ms} ms (Batching.timeout_ms{remedy}); nothing of it is visible, "
             "and it is tried again"
         )
 

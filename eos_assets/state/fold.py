@@ -90,6 +90,7 @@ class Folding:
         #: Source partition → the end of its range.
         self.ends = {planned.partition: planned.end for planned in ranges}
         self.stores = stores(pipeline)
+        self.within = pipeline.unique.within if pipeline.unique else None
         #: Whether Spark shall keep what is read more than once; then `Folded.release` must follow.
         self.keep = keep
 
@@ -103,7 +104,7 @@ class Folding:
 
         placed, frames = self.placed(records)
         changes, kept = [], None
-        if self.pipeline.unique_within is not None:
+        if self.pipeline.skips_repeats:
             marked = self.marked(placed, loaded[SEEN])
             if self.keep:
                 kept = marked = marked.persist()  # four branches read it
@@ -211,7 +212,7 @@ class Folding:
         )
         same = (f.col("business_key") == f.col("seen_key")) & (f.col("origin.partition") == f.col("seen_partition"))
         last = f.coalesce("last", "seen")
-        repeat = f.coalesce(f.col("origin.offset") - last <= f.lit(self.pipeline.unique_within), f.lit(False))
+        repeat = f.coalesce(f.col("origin.offset") - last <= f.lit(self.within), f.lit(False))
         return rows.join(known, same, "left").select(*RECORD, "business_key", repeat.alias("repeat"))
 
     def seen(self, marked: "DataFrame", seen: "DataFrame") -> "DataFrame":
@@ -219,7 +220,7 @@ class Folding:
         from pyspark.sql import functions as f
 
         pairs = [f.lit(number) for pair in self.ends.items() for number in pair]
-        within = f.col("offset") >= f.create_map(*pairs)[f.col("partition")] - f.lit(self.pipeline.unique_within)
+        within = f.col("offset") >= f.create_map(*pairs)[f.col("partition")] - f.lit(self.within)
         keys = marked.where("business_key is not null")
         last = keys.groupBy("origin.partition", f.col("business_key").alias("key")).agg(
             f.max("origin.offset").alias("offset")

@@ -1,4 +1,4 @@
-"""A pipeline's `unique_by` in, the column that tells its source records apart out: bytes, whatever its type."""
+"""The business key of source records: a column of bytes, whatever the type of its expression."""
 
 from typing import TYPE_CHECKING
 
@@ -15,20 +15,20 @@ def business_key(pipeline: Pipeline) -> "Column":
     """By way of text: numbers and dates have no bytes of their own. Bytes that are no UTF-8 stay as they are."""
     from pyspark.sql import functions as f
 
-    return f.expr(pipeline.unique_by or "key").cast("string").cast("binary").alias("business_key")
+    return f.expr(pipeline.unique.by if pipeline.unique else "key").cast("string").cast("binary").alias("business_key")
 
 
 def check_business_key(pipeline: Pipeline, spark: "SparkSession") -> None:
     """A clear error for an expression that Spark cannot understand, before anything runs."""
-    if pipeline.unique_by in (None, "key", "value"):  # no need to ask
+    if pipeline.unique is None or pipeline.unique.by in ("key", "value"):
         return
     try:
         assert spark.createDataFrame([], SCHEMA).select(business_key(pipeline)).columns
     except Exception as failure:
         raise EosError(
-            f"{pipeline.name} declares unique_by={pipeline.unique_by!r}, which is no expression over a record: "
+            f"Pipeline {pipeline.name}: Unique(by={pipeline.unique.by!r}) is not valid: "
             f"{brief(failure)}",
-            "Give a SQL expression over `key`, `value` and `headers`.",
+            "Use a SQL expression over `key`, `value` and `headers`.",
         ) from failure
 
 
@@ -39,10 +39,10 @@ def repeated_keys(source: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     from pyspark.sql import functions as f
 
     keys = source.select(business_key(pipeline), "partition", "offset").where("business_key is not null")
-    if pipeline.unique_within is not None:
+    if pipeline.unique and pipeline.unique.within is not None:
         before = Window.partitionBy("partition", "business_key").orderBy("offset")
         gap = f.col("offset") - f.lag("offset").over(before)
-        skipped = f.coalesce(gap <= f.lit(pipeline.unique_within), f.lit(False))
+        skipped = f.coalesce(gap <= f.lit(pipeline.unique.within), f.lit(False))
         keys = keys.select("business_key", skipped.alias("skipped")).where("not skipped")
     counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
         f.count("*").alias("records"), f.first("business_key").alias("business_key")

@@ -55,8 +55,8 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
             raise refusal(
                 pipeline,
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
-                f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with `unique_by` and "
-                "`unique_within`; to combine what one record gave, group by `origin`.",
+                f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with "
+                "`Unique(by, within)`; to combine what one record gave, group by `origin`.",
             )
     for operator in plan.operators:
         if operator.id in plan.meeting() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):

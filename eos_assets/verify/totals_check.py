@@ -127,7 +127,7 @@ class ByTotals:
             raise NotClean("what a transform drops is not known without running it again")
         if tables.retained and "visible" not in self.observations:
             frames.append(self.visible())
-        if tables.retained and pipeline.unique_by:
+        if tables.retained and pipeline.unique:
             frames.append(counted("repeated", repeated_keys(tables.source(), pipeline)))
         if tables.proof and tables.retained and pipeline.on_error == "stop":
             frames.append(counted("misplaced", tables.misplaced()))

@@ -135,7 +135,7 @@ class Verifier:
 
     def no_open_transactions(self, begun: float) -> Finding:
         """What was open at the first look gets until its timeout to end; only then is it stuck."""
-        timeout = self.pipeline.transaction_timeout_ms / 1000
+        timeout = self.pipeline.batching.timeout_ms / 1000
         before = self.window.bounds
         while True:
             places = bounds_of(self.connection, [(topic, p) for topic, there in before.items() for p in there])
@@ -219,7 +219,7 @@ class Verifier:
         ]
         if self.pipeline.deterministic and self.tables.repeatable:
             frames.append(self.tables.again())
-        if self.tables.retained and self.pipeline.unique_by:
+        if self.tables.retained and self.pipeline.unique:
             frames.append(self.tables.repeated_keys())
         if self.proof and self.tables.retained and self.pipeline.on_error == "stop":
             frames.append(self.tables.misplaced())
@@ -302,8 +302,8 @@ class Verifier:
         return Finding(name, False, told, (*lost.examples[: SHOWN // 2], *more.examples[: SHOWN // 2]))
 
     def source_is_unique(self) -> Finding:
-        if not self.pipeline.unique_by:
-            return Finding("source_is_unique", True, "not evaluated: no `unique_by` is declared", evaluated=False)
+        if not self.pipeline.unique:
+            return Finding("source_is_unique", True, "not evaluated: no `unique` key is declared", evaluated=False)
         holds = "no business key twice" + " since the last proof" * self.window.incremental
         return self.finding("source_is_unique", holds, "business keys more than once", severity="warning")
 

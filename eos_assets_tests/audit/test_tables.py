@@ -12,7 +12,7 @@ from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.increment import Increment
 from eos_assets.audit.tables import REACHED, AuditTables
 from eos_assets.cli.audit import answered
-from eos_assets.orchestration.checks import AUDIT_FACT
+from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.platform.settings import project_root
 from eos_assets_tests.orchestration.platform import Platform, evaluations
 from eos_assets_tests.run.lab import squared
@@ -68,12 +68,12 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
 def test_the_tables_are_compared_from_where_the_last_comparison_ended(platform: Platform) -> None:
     for told in ("3 transactions, ", "3 transactions since the last comparison, "):
         platform.lab.fill(90)
-        assert str(evaluations(platform.materialize())[AUDIT_FACT].description).startswith(told)
-    assert str(platform.check()[AUDIT_FACT].description).startswith("0 transactions since the last comparison")
+        assert str(evaluations(platform.materialize())[AUDIT_CHECK].description).startswith(told)
+    assert str(platform.check()[AUDIT_CHECK].description).startswith("0 transactions since the last comparison")
     tables = tables_of(platform)
     tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start = 0")
-    assert platform.check()[AUDIT_FACT].passed, "it was compared before"
-    assert not platform.check(full=True)[AUDIT_FACT].passed
+    assert platform.check()[AUDIT_CHECK].passed, "it was compared before"
+    assert not platform.check(full=True)[AUDIT_CHECK].passed
 
 
 def test_tables_that_are_made_anew_are_whole_although_the_update_died(

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from eos_assets.declare.options import Batching
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
@@ -40,8 +41,8 @@ def files(make_lab: MakeLab, tmp_path: Path, web: WebServer, monkeypatch: pytest
     monkeypatch.setenv("EOS_FILES_MAX_BYTES", "20000000")
 
     def make(**declared: Any) -> Lab:
-        about = {"deterministic": False, "transaction_records": file_transactions.transaction_records}
-        return make_lab(file_transactions.transform, facts=file_transactions.facts, **{**about, **declared})
+        about = {"deterministic": False, "batching": Batching(records=file_transactions.batching.records)}
+        return make_lab(file_transactions.transform, checks=file_transactions.checks, **{**about, **declared})
 
     return make
 
@@ -156,7 +157,7 @@ def test_a_file_of_more_rows_than_a_slice_appears_at_once_after_a_crash(files: M
     assert report.complete
     assert [outcome.task_attempt for outcome in report.outcomes] == [1], "the first attempt has died"
     (wide,) = [entry for entry in report.entries if entry.records_out]
-    assert wide.records_out == 70_000 > lab.pipeline.transaction_records
+    assert wide.records_out == 70_000 > lab.pipeline.batching.records
     assert by_id(delivered(lab)) == rows
     ((_, reason),) = dead_letters(lab).items()
     assert reason.startswith("row 60001 (line "), reason

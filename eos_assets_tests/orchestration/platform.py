@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.checks import AUDIT_FACT
+from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.orchestration.partitions import add_missing, range_tags
 from eos_assets.orchestration.pipeline import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -54,7 +54,7 @@ class Platform:
     def check(self, *, full: bool = False) -> dict[str, dg.AssetCheckEvaluation]:
         """A run of the checks alone."""
         name, depth = self.pipeline.name, {"config": {"full": full}}
-        config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_FACT}": depth}}
+        config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_CHECK}": depth}}
         job = self.defs.resolve_job_def(f"{name}_checks")
         result = job.execute_in_process(instance=self.instance, run_config=config, raise_on_error=False)
         return evaluations(result)

@@ -8,8 +8,9 @@ import dagster as dg
 import pytest
 
 from eos_assets.audit.tables import AuditTables
+from eos_assets.declare.options import Batching, Unique
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
+from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets_tests.orchestration.platform import Platform
 from eos_assets_tests.run.forgery import Output, commit_group, forge, open_transaction, right
 from eos_assets_tests.run.lab import Lab, MakeLab
@@ -19,7 +20,7 @@ from eos_assets_tests.run.lab import Lab, MakeLab
 def forged(make_lab: MakeLab, tmp_path: Path) -> Iterator[Platform]:
     """One source partition: forged topics are small."""
     with dg.DagsterInstance.ephemeral() as instance:
-        yield Platform(make_lab(partitions=1, unique_by="key"), instance, str(tmp_path / "lake"))
+        yield Platform(make_lab(partitions=1, unique=Unique("key")), instance, str(tmp_path / "lake"))
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ MUTANTS = {
         dg.AssetCheckSeverity.WARN,
     ),
     "a row missing in an audit table": Mutant(
-        audit_row_removed, {AUDIT_FACT}, (AUDIT_FACT, "20 outputs, 19 rows in audit_deliveries")
+        audit_row_removed, {AUDIT_CHECK}, (AUDIT_CHECK, "20 outputs, 19 rows in audit_deliveries")
     ),
 }
 
@@ -140,7 +141,7 @@ MUTANTS = {
 def test_exactly_the_right_checks_turn_red(forged: Platform, mutant: Mutant) -> None:
     mutant.make(forged)
     found = forged.check()
-    assert set(found) == {*FACTS, AUDIT_FACT}, "every check was evaluated"
+    assert set(found) == {*INVARIANTS, AUDIT_CHECK}, "every check was evaluated"
     assert {name for name, evaluation in found.items() if not evaluation.passed} == mutant.red
     for name in mutant.red:
         assert found[name].severity is mutant.severity
@@ -156,7 +157,7 @@ def test_what_is_right_is_green(forged: Platform) -> None:
 
 def test_a_transaction_that_stays_open_is_told(make_lab: MakeLab, tmp_path: Path) -> None:
     """It is open for longer than the timeout of the pipeline; once it has ended, everything is green."""
-    lab = make_lab(partitions=1, transaction_timeout_ms=1500)
+    lab = make_lab(partitions=1, batching=Batching(timeout_ms=1500))
     forge(lab, right())
     held = open_transaction(lab)
     with dg.DagsterInstance.ephemeral() as instance:
@@ -170,7 +171,7 @@ def test_a_transaction_that_stays_open_is_told(make_lab: MakeLab, tmp_path: Path
 
 def test_every_invariant_has_its_mutant() -> None:
     seen = {name for mutant in MUTANTS.values() for name in mutant.red}
-    assert seen | {OPEN_FACT} == {*FACTS, AUDIT_FACT}
+    assert seen | {OPEN_FACT} == {*INVARIANTS, AUDIT_CHECK}
 
 
 def examples(evaluation: dg.AssetCheckEvaluation) -> list[str]:

@@ -109,7 +109,7 @@ def test_what_holds_the_source_back_or_a_run_that_commits_nothing_is_said_aloud(
     assert tick(platform).run_requests == [], "behind the last stable offset nothing is decided"
     quiet = tick(platform, sensor="stuck")
     with pytest.raises(tries.GivenUp, match=f"an open transaction holds {lab.source}/0 back"):
-        tick(platform, long_ago(quiet.cursor, lab.pipeline.transaction_timeout_ms / 1000), "stuck")
+        tick(platform, long_ago(quiet.cursor, lab.pipeline.batching.timeout_ms / 1000), "stuck")
     open_transaction.abort_transaction(30)
     lab.produce([b"1", b"2"])
     lab.produce([b"3"], partition=1)

@@ -16,7 +16,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.connection import Connection
-from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
+from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets.pipelines.balance_check import balances_are_sums
 from eos_assets.pipelines.balances import balances, book
 from eos_assets.sink.faults import FAILPOINTS
@@ -148,7 +148,7 @@ def test_dagster_shows_the_state_as_an_asset_and_the_money_check(bank: Bank, tmp
         result = platform.materialize()
         assert result.success
         found = evaluations(result)
-        assert set(found) == {*FACTS, AUDIT_FACT, "state_recomputes", "balances_are_sums"}
+        assert set(found) == {*INVARIANTS, AUDIT_CHECK, "state_recomputes", "balances_are_sums"}
         assert all(evaluation.passed for evaluation in found.values())
         (event,) = [
             e

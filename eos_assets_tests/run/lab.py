@@ -94,7 +94,7 @@ class Lab:
     def verify(self, mode: Mode = Mode.EXACTLY_ONCE, isolation: str = "read_committed") -> dict[str, Finding]:
         found = self.proof(mode=mode, isolation=isolation, full=True).findings
         if mode is Mode.EXACTLY_ONCE:
-            found += [fact.look(self.pipeline, self.spark, self.connection) for fact in self.pipeline.facts]
+            found += [check.evaluate(self.pipeline, self.spark, self.connection) for check in self.pipeline.checks]
         return {finding.name: finding for finding in found}
 
     def broken(self, mode: Mode = Mode.EXACTLY_ONCE) -> set[str]:

@@ -19,6 +19,7 @@ from confluent_kafka import (
 )
 
 from eos_assets.declare.modes import Mode
+from eos_assets.declare.options import Batching
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.admin import create_topics
@@ -60,8 +61,8 @@ def group_offsets(lab: Lab) -> list[int | None]:
 
 def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) -> None:
     lab.fill(30)
-    with pytest.raises(EosError, match=r"transaction_timeout_ms=3600000, and the broker allows 900000"):
-        lab.with_(transaction_timeout_ms=3_600_000).run()
+    with pytest.raises(EosError, match=r"timeout_ms=3600000.* the broker allows 900000"):
+        lab.with_(batching=Batching(timeout_ms=3_600_000)).run()
     with pytest.raises(EosError, match="insists on durable topics"):
         lab.with_(durability="production").run()
     assert lab.read(isolation="read_uncommitted") == []
@@ -113,7 +114,7 @@ def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
 
 def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(make_lab: MakeLab) -> None:
     """Somebody else's open transaction in a shared sink holds nobody up: slices commit behind it."""
-    lab = make_lab(partitions=1, shared_sink=True, transaction_records=10)
+    lab = make_lab(partitions=1, shared_sink=True, batching=Batching(records=10))
     lab.fill(30)
     reader = SourceReader(lab.connection.config(), lab.pipeline.names())
     producer = Producer(lab.connection.config(transactional_id=f"test/{lab.sink}", transaction_timeout_ms=60_000))

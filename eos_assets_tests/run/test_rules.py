@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names, parse_transactional_id
+from eos_assets.declare.options import Unique
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
@@ -228,7 +229,7 @@ def test_a_probability_outside_is_refused(probability: float) -> None:
 
 
 def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
-    with pytest.raises(EosError, match="reads and writes one topic"):
+    with pytest.raises(EosError, match=r"two purposes: t-dead-letters\."):
         pipeline(source=Topic("t"), sink=Topic("t"), name="loop")(lambda records: records)
 
 
@@ -242,14 +243,14 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
     ("declared", "told"),
     [
         ({"sink": []}, "declares no sink"),
-        ({"source": Topic("t-dead-letters")}, "reads and writes one topic"),
+        ({"source": Topic("t-dead-letters")}, r"two purposes: t-dead-letters\."),
         ({"sink": [Topic("t"), Topic("t")]}, r"two purposes: t\."),
         ({"sink": Topic("eos.p.ledger")}, r"two purposes: eos\.p\.ledger\."),
         ({"source": Topic("eos.p.provenance")}, r"two purposes: eos\.p\.provenance\."),
         ({"sink": [Topic("t"), Topic("eos.p.2.changelog")], "generation": 2}, r"two purposes: eos\.p\.2\.changelog"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"durability": "prod"}, "durability='prod'"),
-        ({"transaction_timeout_ms": 10}, "transaction_timeout_ms=10"),
+        ({"unique": Unique(within=5)}, "keeps no state"),
     ],
 )
 def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], told: str) -> None:

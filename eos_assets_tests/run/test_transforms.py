@@ -12,6 +12,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from eos_assets.declare.options import Batching, Unique
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
@@ -131,7 +132,7 @@ def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> No
         numbers = f.sequence(f.lit(1), f.lit(60_000)).cast("array<string>")
         return records.select("key", f.explode(numbers).alias("value"), "origin")
 
-    lab = make_lab(spread, partitions=1, transaction_records=1)
+    lab = make_lab(spread, partitions=1, batching=Batching(records=1))
     lab.produce([b"1", b"2", b"3"])
     report = lab.run()
     assert [entry.records_in for entry in report.entries] == [1, 1, 1]
@@ -204,7 +205,7 @@ def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: Mak
     def some(records: DataFrame) -> DataFrame:
         return records.where("origin.offset % 10 != 0 and origin.offset < 95").select("key", "value", "origin")
 
-    lab = make_lab(some, partitions=1, drops=True, transaction_records=20)
+    lab = make_lab(some, partitions=1, drops=True, batching=Batching(records=20))
     lab.fill(100)
     failures = Faults(probability=0.3, seed=4)
     report = lab.run(failures)
@@ -534,7 +535,7 @@ def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> 
         wrong = f.when(text.try_cast("long").isNull(), f.concat(f.lit("no integer: "), text))
         return records.select("key", "value", wrong.alias("error"), "origin")
 
-    lab = make_lab(quoting, partitions=1, unique_by="key")
+    lab = make_lab(quoting, partitions=1, unique=Unique("key"))
     key = struct.pack(">q", 200)  # as Java's LongSerializer writes it
     lab.produce([b"1", b"\xff\xfe\x80abc", b"2"], key=key)
     assert lab.run().complete
@@ -544,11 +545,11 @@ def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> 
     found = lab.verify()
     assert found["source_is_unique"].examples == ("records=3, business_key=0x00000000000000C8",)
     assert lab.broken() == set()
-    by_number = lab.with_(unique_by="try_cast(cast(value as string) as bigint) % 1")
+    by_number = lab.with_(unique=Unique("try_cast(cast(value as string) as bigint) % 1"))
     assert by_number.verify()["source_is_unique"].examples == ("records=2, business_key=0",)
-    wrong = lab.with_(unique_by="valeu")
+    wrong = lab.with_(unique=Unique("valeu"))
     for look in (wrong.run, wrong.proof):
-        with pytest.raises(EosError, match="unique_by='valeu', which is no expression"):
+        with pytest.raises(EosError, match=r"Unique\(by='valeu'\) is not valid"):
             look()
     raising_now = lab.with_(transform=raising)
     with pytest.raises(EosError, match=r"could not be proven to the end: .*CAST_INVALID_INPUT"):

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.declare.modes import Mode
+from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import Code
@@ -42,7 +43,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
 
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
     """F1 with several slices, failing transactions and a killed worker; every invariant from the topics."""
-    lab = lab.with_(transaction_records=100)
+    lab = lab.with_(batching=Batching(records=100))
     lab.fill(3000)
     report = lab.run(Faults(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
     assert report.complete
@@ -117,7 +118,7 @@ def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab
 def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
     """F6: both have planned the same range and are stopped before their first transaction. Then both go on, and are
     stopped and go on before each of the next ones."""
-    lab = make_lab(partitions=1, transaction_records=200)
+    lab = make_lab(partitions=1, batching=Batching(records=200))
     lab.fill(3000)
     runs, pids = [], []
     for name in ("one", "two"):
@@ -139,6 +140,7 @@ def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Pa
 TWICE = """
 import os
 from pathlib import Path
+from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets_tests.run.lab import squared
@@ -146,7 +148,7 @@ from eos_assets_tests.waiting import wait_for
 
 PLANNED = Path("{planned}")
 
-@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), transaction_records=200, code_version="1")
+@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), batching=Batching(records=200), code_version="1")
 def {name}(records):
     (PLANNED / str(os.getpid())).touch()
     wait_for(lambda: len(list(PLANNED.iterdir())) == 2)
@@ -163,7 +165,9 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
     (tmp_path / f"{name}.py").write_text(TWICE.format(name=name, planned=tmp_path / "planned"))
     source, sink = Topic(f"{name}-in"), Topic(f"{name}-out")
     lab = make_lab(
-        pipeline=pipeline(name=name, source=source, sink=sink, transaction_records=200, code_version="1")(squared)
+        pipeline=pipeline(name=name, source=source, sink=sink, batching=Batching(records=200), code_version="1")(
+            squared
+        )
     )
     lab.fill(3000)
     env = {
@@ -183,7 +187,7 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
 
 def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeLab, tmp_path: Path) -> None:
     """F11: a task that sleeps through its transaction timeout."""
-    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab = make_lab(partitions=1, batching=Batching(timeout_ms=2000))
     lab.fill(200)
     slow = Background(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
     pid = stopped(tmp_path)
@@ -199,7 +203,7 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
 
 def test_a_run_whose_transactions_all_time_out_names_the_cause(make_lab: MakeLab, tmp_path: Path) -> None:
     """F11: every attempt of the task sleeps through its timeout, so the run ends, and says of what."""
-    lab = make_lab(partitions=1, transaction_timeout_ms=2000)
+    lab = make_lab(partitions=1, batching=Batching(timeout_ms=2000))
     lab.fill(200)
     asleep = Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path), always=True)
     run = Background(lab, asleep, max_attempts=1)

@@ -3,6 +3,7 @@
 import pytest
 
 from eos_assets.declare.modes import Mode
+from eos_assets.declare.options import Batching
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import KINDS, Faults, InjectedFailure
 from eos_assets_tests.run.lab import Lab
@@ -34,7 +35,7 @@ def test_a_failure_comes_on_its_side_of_the_commit() -> None:
 
 
 def test_what_was_committed_before_the_failure_is_found_done_by_the_retry(lab: Lab) -> None:
-    lab = lab.with_(transaction_records=60)
+    lab = lab.with_(batching=Batching(records=60))
     lab.fill(300)
     report = lab.run(Faults(1, kind="after_commit"))
     assert report.complete
@@ -54,7 +55,7 @@ def test_a_worker_killed_by_chance_leaves_each_record_once(lab: Lab) -> None:
 
 def test_at_most_once_loses_the_slices_that_failed_and_no_other(lab: Lab) -> None:
     """Its offsets are committed slice by slice, so that a failure costs as much as it costs the other modes."""
-    lab = lab.with_(transaction_records=20)
+    lab = lab.with_(batching=Batching(records=20))
     lab.create(Mode.AT_MOST_ONCE)
     lab.fill(300)
     assert lab.run(Faults(failpoint="before_commit"), mode=Mode.AT_MOST_ONCE).complete

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from eos_assets.declare.options import Batching
 from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.run.lab import MakeLab
 
@@ -30,7 +31,10 @@ def later(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 @pytest.mark.parametrize("function", [backwards, later])
 def test_a_function_over_batches_may_change_the_order(make_lab: MakeLab, function, drops: bool) -> None:  # type: ignore[no-untyped-def]
     lab = make_lab(
-        lambda records: records.mapInPandas(function, SCHEMA), partitions=1, drops=drops, transaction_records=4_000
+        lambda records: records.mapInPandas(function, SCHEMA),
+        partitions=1,
+        drops=drops,
+        batching=Batching(records=4_000),
     )
     values = [b"%d" % number for number in range(25_000)]
     lab.produce(values)
@@ -57,7 +61,7 @@ def test_the_outputs_of_one_record_may_come_apart(make_lab: MakeLab, drops: bool
         lambda records: records.mapInPandas(first_and_second, SCHEMA),
         partitions=1,
         drops=drops,
-        transaction_records=1_000,
+        batching=Batching(records=1_000),
     )
     lab.produce(b"%d" % number for number in range(3_000))
     assert lab.run().complete

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
+from eos_assets.declare.options import Batching
 from eos_assets.errors import TaskError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
@@ -17,7 +18,7 @@ from eos_assets.sink.record_buffer import NEVER_TAKEN, RecordBuffer
 from eos_assets.sink.target import Target
 from eos_assets_tests.plugin import MakeTopic
 
-JOB = cast(Job, SimpleNamespace(names=SimpleNamespace(source="s"), transaction_timeout_ms=30_000))
+JOB = cast(Job, SimpleNamespace(names=SimpleNamespace(source="s"), batching=Batching(timeout_ms=30_000)))
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
+from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
 from eos_assets.verify.context import NAMED, RECORD, Case, Scope
 from eos_assets.verify.source_checker import SourceJudge
@@ -38,7 +39,7 @@ def spreading(records: DataFrame) -> DataFrame:
 
 def test_a_transaction_never_waits_for_a_slow_look_up_until_it_times_out(make_lab: MakeLab) -> None:
     """The first wait meets complete origins in an open transaction, the second an origin that is not complete."""
-    lab = make_lab(spreading, partitions=1, deterministic=False, transaction_timeout_ms=2000)
+    lab = make_lab(spreading, partitions=1, deterministic=False, batching=Batching(timeout_ms=2000))
     lab.produce([b"20000", b"20001", b"60001/3", b"10001/3", b"1"], key=None)
     report = lab.run(max_attempts=1)
     assert report.complete, report.failures
@@ -48,7 +49,7 @@ def test_a_transaction_never_waits_for_a_slow_look_up_until_it_times_out(make_la
 
 
 def test_digests_of_what_a_transform_fetched_are_in_the_ledger(make_lab: MakeLab) -> None:
-    lab = make_lab(spreading, partitions=1, deterministic=False, transaction_records=2)
+    lab = make_lab(spreading, partitions=1, deterministic=False, batching=Batching(records=2))
     lab.produce([b"1", b"3", b"10001"])
     report = lab.run(max_attempts=1)
     assert report.complete, (report.failures, report.summary())
@@ -61,7 +62,7 @@ def test_digests_of_what_a_transform_fetched_are_in_the_ledger(make_lab: MakeLab
 
 @pytest.mark.timeout(300)
 def test_a_million_outputs_of_one_record_appear_together_after_a_crash(make_lab: MakeLab) -> None:
-    lab = make_lab(spreading, partitions=1, deterministic=False, transaction_records=10_000)
+    lab = make_lab(spreading, partitions=1, deterministic=False, batching=Batching(records=10_000))
     lab.produce([b"5", b"1000000", b"7"])
     report = lab.run(Faults(failpoint="mid_produce", action="exit"))
     assert report.complete

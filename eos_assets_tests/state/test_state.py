@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.declare.modes import Mode
+from eos_assets.declare.options import Batching, Unique
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.partitioner import partitions_of
@@ -79,7 +80,7 @@ def held(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
 
 
 def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invariant_holds(make_lab: MakeLab) -> None:
-    lab = make_lab(pipeline=declare_sliding(transaction_records=40))
+    lab = make_lab(pipeline=declare_sliding(batching=Batching(records=40)))
     send(lab, [*some(150), (b"a", b"close"), *some(50, 1)])
     report = lab.run(Faults(probability=0.4, seed=7, failpoint="before_commit", action="exit"), max_attempts=30)
     assert report.complete
@@ -234,7 +235,7 @@ def test_a_new_generation_begins_with_an_empty_state(make_lab: MakeLab) -> None:
 
 def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -> None:
     """Wherever the ranges are cut, and whether the one before it was a repeat itself or not."""
-    unique = {"unique_by": "value", "unique_within": 5, "transaction_records": 3}
+    unique = {"unique": Unique("value", within=5), "batching": Batching(records=3)}
     lab = make_lab(pipeline=declare_sliding(partitions=1, **unique))
     values = [b"1", b"2", b"1", b"3", b"4", b"5", b"1", b"6", b"7", b"8", b"9", b"10", b"2", b"10"]
     send(lab, [(b"k%d" % (n % 2), value) for n, value in enumerate(values)])
@@ -252,7 +253,7 @@ def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -
 
 @pytest.mark.connect
 def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
-    lab = make_lab(pipeline=declare_sliding(unique_by="value", unique_within=100))
+    lab = make_lab(pipeline=declare_sliding(unique=Unique("value", within=100)))
     lake = str(tmp_path)
     send(lab, some(40))
     lab.run(lake=lake)
@@ -328,7 +329,7 @@ def test_it_does_not_matter_where_the_records_are_cut(
     spark: SparkSession, records: list[tuple[str, str]], cuts: list[int]
 ) -> None:
     """f(f(s, A), B) == f(s, A + B), outputs and state, repeats included."""
-    pipeline = declare_sliding(partitions=1, unique_by="concat(key, value)", unique_within=3)
+    pipeline = declare_sliding(partitions=1, unique=Unique("concat(key, value)", within=3))
     assert folded(pipeline, spark, records, [c for c in cuts if c < len(records)]) == folded(
         pipeline, spark, records, []
     )

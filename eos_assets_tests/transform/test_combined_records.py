@@ -62,7 +62,7 @@ def in_a_subquery(records: DataFrame) -> DataFrame:
 
 #: Transform → what the error says, and the way out that its remedy names.
 COMBINING: dict[str, tuple[Transform, str, str]] = {
-    "dropDuplicates": (lambda r: outputs(r.dropDuplicates(["key"])), "combines records", "`unique_by`"),
+    "dropDuplicates": (lambda r: outputs(r.dropDuplicates(["key"])), "combines records", "Unique(by, within)"),
     "groupBy": (counted, "combines records", "@stateful"),
     "groupBy without an origin": (lambda r: r.groupBy("key").count(), "combines records", "@stateful"),
     "agg": (lambda r: outputs(r.crossJoin(r.agg(f.max("value").alias("m")))), "combines records", "@stateful"),

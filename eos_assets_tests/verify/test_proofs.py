@@ -11,6 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from eos_assets.declare.options import Batching
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
@@ -111,7 +112,7 @@ def test_a_sink_that_lost_its_end_is_red(
 
 
 def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
-    lab = make_lab(partitions=1, transaction_records=100)
+    lab = make_lab(partitions=1, batching=Batching(records=100))
     lab.fill(12_000)
     run = Background(lab)
     proofs = 0

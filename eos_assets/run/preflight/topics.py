@@ -249,9 +249,9 @@ def check_timeout(pipeline: Pipeline, connection: Connection) -> None:
             return  # who may not look at brokers is told by init_transactions, before any output
         raise
     allowed = int(config["transaction.max.timeout.ms"].value)
-    if pipeline.transaction_timeout_ms > allowed:
+    if pipeline.batching.timeout_ms > allowed:
         raise EosError(
-            f"Pipeline {pipeline.name} declares transaction_timeout_ms={pipeline.transaction_timeout_ms}, and the "
+            f"Pipeline {pipeline.name} declares Batching(timeout_ms={pipeline.batching.timeout_ms}), and the "
             f"broker allows {allowed} (transaction.max.timeout.ms).",
             "Declare a shorter timeout and smaller slices.",
         )

@@ -81,10 +81,10 @@ for pipeline in (file_transactions, balances):
     once = RunOptions(accepted_spark=settings.accept_spark, faults=Faults(failpoint="before_commit", action="exit"))
     report = run_pipeline(pipeline, spark, connection, once)
     proof = verify_pipeline(pipeline, spark, connection, full=True)
-    facts = [fact.look(pipeline, spark, connection) for fact in pipeline.facts]
+    checks = [check.evaluate(pipeline, spark, connection) for check in pipeline.checks]
     told = {"pipeline": pipeline.name, "complete": report.complete, "holds": proof.holds, **proof.figures}
     told["out"] = sum(entry.records_out + entry.dead for entry in report.entries)
-    print(json.dumps({**told, "facts": {fact.name: fact.holds for fact in facts}}))
+    print(json.dumps({**told, "checks": {check.name: check.holds for check in checks}}))
 spark.stop()
 """
 
@@ -165,8 +165,8 @@ def test_files_become_balances_although_every_worker_dies_once(
         assert told["complete"], told
         assert told["holds"], told
     assert (files["out"], booked["out"]) == (1500, 1500)
-    assert files["facts"] == {"files_match_ledger": True}
-    assert booked["facts"] == {"balances_are_sums": True}
+    assert files["checks"] == {"files_match_ledger": True}
+    assert booked["checks"] == {"balances_are_sums": True}
 
 
 def run_and(disturb: Any, brokers: KafkaCluster) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.tables import AuditTables
+from eos_assets.declare.options import Unique
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
@@ -112,7 +113,7 @@ def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
 
 
 def test_they_suffice_for_a_state_too_and_each_of_its_topics_is_named(guarded: Guarded, spark: SparkSession) -> None:
-    counting = declare_sliding(partitions=1, unique_by="value", unique_within=100)
+    counting = declare_sliding(partitions=1, unique=Unique("value", within=100))
     create_topics([counting.source, *counting.own_topics()], guarded.admin)
     producer = Producer(guarded.admin.config())
     producer.produce(counting.source.name, b"1", b"a", 0)

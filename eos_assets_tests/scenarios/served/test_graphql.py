@@ -2,7 +2,7 @@
 
 import pytest
 
-from eos_assets.orchestration.checks import AUDIT_FACT, FACTS
+from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets.orchestration.partitions import range_tags
 from eos_assets_tests.scenarios.served.conftest import FILLED
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
@@ -28,7 +28,7 @@ def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served
     run = eventually(lambda: served.dagster.finished("squares_job")) or ""
     assert served.dagster.status(run) == "SUCCESS"
     checks = served.dagster.check_evaluations(run)
-    assert set(checks) == {*FACTS, AUDIT_FACT}
+    assert set(checks) == {*INVARIANTS, AUDIT_CHECK}
     assert all(checks.values())
     told = served.dagster.figures(run, "datasink")
     assert sum(figures["records_in"] or 0 for figures in told) == FILLED

@@ -1,0 +1,81 @@
+"""The options of a pipeline."""
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from eos_assets.declare.check import Check
+from eos_assets.errors import EosError
+
+OnError = Literal["stop", "isolate"]
+Durability = Literal["dev", "production"]
+MIN_TIMEOUT_MS = 1000
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How many source records, how many bytes of output and how much time one transaction may take.
+
+    Readers of committed data see the outputs of a transaction when it has ended: small transactions shorten the
+    latency, large ones cost less per record. The records of a stateful pipeline are counted in offsets.
+    """
+
+    records: int = 1_000_000
+    bytes: int = 256 << 20
+    #: The broker aborts a transaction that is open for longer. It is committed at half of this time.
+    timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        for limit in ("records", "bytes"):
+            if getattr(self, limit) < 1:
+                raise EosError(f"Batching({limit}={getattr(self, limit)}) is not valid.", "Use at least 1.")
+        if self.timeout_ms < MIN_TIMEOUT_MS:
+            raise EosError(
+                f"Batching(timeout_ms={self.timeout_ms}) is not valid.",
+                f"Use at least {MIN_TIMEOUT_MS}: Kafka's client accepts no shorter transaction timeout.",
+            )
+
+
+@dataclass(frozen=True)
+class Unique:
+    """The business key of a source record, and whether repeated records are skipped."""
+
+    #: A SQL expression over `key`, `value` and `headers`.
+    by: str = "key"
+    #: Stateful pipelines only: skip a record whose business key is that of one of this many offsets before it.
+    within: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.within is not None and self.within < 1:
+            raise EosError(f"Unique(within={self.within}) is not valid.", "Use a number of offsets, at least 1.")
+
+
+class Options(TypedDict, total=False):
+    """The options that both kinds of pipelines have. Each is optional.
+
+    name: default: the name of the function.
+    drops: the function leaves records out instead of returning `skip = true` for them.
+    shared_sink: other producers write to the sink, too.
+    on_error: whether a record on which the function raises stops its partition ("stop", the default) or becomes a dead
+        letter ("isolate").
+    max_isolated: how many records one run may isolate; default 10.
+    batching: the size of a transaction.
+    durability: "production" requires replicated topics; "dev", the default, accepts a single broker.
+    unique: the business key of a source record. With it, the check `source_is_unique` is evaluated.
+    generation: a higher number starts again at the first record that the source still holds, with a new ledger. It
+        needs a new sink, or `shared_sink`, because the records of an earlier generation are not its own.
+    checks: what else is checked, beside the invariants of every pipeline.
+    code_version: default: a digest of the function and of what it uses of its own package. Outputs of another version
+        are not compared with those of today's code.
+    """
+
+    name: str
+    drops: bool
+    shared_sink: bool
+    on_error: OnError
+    max_isolated: int
+    batching: Batching
+    durability: Durability
+    unique: Unique
+    generation: int
+    checks: tuple[Check, ...]
+    code_version: str
