@@ -8,7 +8,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def copied(settings: Settings, tmp_path: Path) -> Settings:
     """A copy of the jars that a test may damage, and a mirror that has nothing."""
     shutil.copytree(settings.jars_dir, tmp_path / "jars", copy_function=os.link)
     (tmp_path / "mirror.xml").write_text(EMPTY_MIRROR.format(folder=tmp_path / "nothing"))
-    return replace(settings, jars_dir=tmp_path / "jars", ivy_settings=tmp_path / "mirror.xml")
+    return settings.model_copy(update={"jars_dir": tmp_path / "jars", "ivy_settings": tmp_path / "mirror.xml"})
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +131,7 @@ def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in QUICKLY_COMPILED.items():
         monkeypatch.setenv(name, value)
     yield tmp_path / "home"
-    Stack(replace(settings, home=tmp_path / "home")).down()
+    Stack(settings.model_copy(update={"home": tmp_path / "home"})).down()
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import fetch_jars
-from eos_assets.platform.settings import TABLE, Settings, markdown_table, shown
+from eos_assets.platform.setting_types import hide_token
+from eos_assets.platform.settings import SETTINGS, Settings, markdown_table
 
 
 @click.command("doctor")
@@ -45,9 +46,9 @@ def settings_command(markdown: bool) -> None:
         click.echo(markdown_table(), nl=False)
         return
     table = Table("variable", "default", "meaning", "set to")
-    for setting in TABLE:
+    for setting in SETTINGS:
         value = os.environ.get(setting.name, "")
         values = f" ({', '.join(setting.choices)})" if setting.choices else ""
-        told = "(hidden)" if value and setting.secret else shown(value)
+        told = "(hidden)" if value and setting.secret else hide_token(value)
         table.add_row(*(escape(cell) for cell in (setting.name, setting.default, setting.meaning + values, told)))
     console().print(table)

@@ -2,7 +2,6 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,22 +46,6 @@ class Access:
     hosts: tuple[Host, ...] = ()
     stores: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
-
-    @staticmethod
-    def load(environ: Mapping[str, str]) -> "Access":
-        root = environ.get("EOS_FILES_ROOT")
-        default = Limits()
-        return Access(
-            root=Path(root).absolute() if root else None,
-            hosts=tuple(host(text) for text in listed(environ, "EOS_FILES_HOSTS")),
-            stores=tuple(store(text) for text in listed(environ, "EOS_FILES_STORES")),
-            limits=Limits(
-                max_bytes=number(environ, "EOS_FILES_MAX_BYTES", default.max_bytes),
-                max_unpacked_bytes=number(environ, "EOS_FILES_MAX_UNPACKED_BYTES", default.max_unpacked_bytes),
-                max_ratio=number(environ, "EOS_FILES_MAX_RATIO", default.max_ratio),
-                max_seconds=float(number(environ, "EOS_FILES_MAX_SECONDS", int(default.max_seconds))),
-            ),
-        )
 
     @property
     def nowhere(self) -> bool:
@@ -113,10 +96,6 @@ def embedded(address: Address) -> Address:
     return address
 
 
-def listed(environ: Mapping[str, str], name: str) -> list[str]:
-    return [text.strip() for text in (environ.get(name) or "").split(",") if text.strip()]
-
-
 def host(text: str) -> Host:
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:./]+)\]|([^:\[\]]+))(?::(\d{1,5}|\*))?", text)
     name = (match.group(1) or match.group(2)).lower() if match else ""
@@ -141,10 +120,3 @@ def store(text: str) -> str:
             "List the beginnings of the addresses that may be fetched, such as s3://bucket/incoming/.",
         )
     return text if text.endswith("/") else f"{text}/"
-
-
-def number(environ: Mapping[str, str], name: str, default: int) -> int:
-    text = environ.get(name) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        raise EosError(f"{name}={text} is no limit.", f"Set {name} to a whole number from 1 on, or unset it.")
-    return int(text)

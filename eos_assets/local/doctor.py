@@ -18,7 +18,8 @@ from eos_assets.platform.folders import NEEDED_BYTES, free_bytes, make_folder, r
 from eos_assets.platform.jars import damaged, locked
 from eos_assets.platform.java import find_java
 from eos_assets.platform.ports import require_free
-from eos_assets.platform.settings import CONNECT_PORT, Settings
+from eos_assets.platform.setting_types import CONNECT_PORT
+from eos_assets.platform.settings import Settings
 
 
 @dataclass(frozen=True)

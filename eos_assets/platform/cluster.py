@@ -1,6 +1,8 @@
-"""The Kafka cluster that the settings name, or the one that `eos up` started."""
+"""Connects to the Kafka cluster of the settings, else to the one that `eos up` started."""
 
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
@@ -10,17 +12,17 @@ from eos_assets.platform.settings import Settings
 
 
 def connect(settings: Settings) -> Connection:
-    """Connect to the cluster of EOS_BOOTSTRAP_SERVERS, else to the one that `eos up` started."""
+    """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
     security = credentials(settings)
     production = settings.profile == "production"
     if settings.bootstrap_servers:
         return Connection(settings.bootstrap_servers, security=security, production=production)
-    started = RunningServers(settings.home)
-    address = started.address_of("kafka")
+    local = RunningServers(settings.home)
+    address = local.address_of("kafka")
     if address is None:
-        raise EosError("No Kafka is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
+        raise EosError("No Kafka cluster is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
     if security.protocol == "PLAINTEXT":
-        security = started.security() or security  # the administrator of a secured local cluster
+        security = local.security() or security  # the administrator of a secured local cluster
     return Connection(address, security=security, production=production)
 
 
@@ -33,19 +35,23 @@ def credentials(settings: Settings) -> Security:
         protocol=protocol,
         mechanism=settings.kafka_sasl_mechanism or DEFAULT_MECHANISM,
         username=settings.kafka_username or "",
-        password=settings.kafka_password or "",
-        authority=pem(settings.kafka_ca_file, "EOS_KAFKA_CA_FILE", "CERTIFICATE"),
-        certificate=pem(settings.kafka_certificate_file, "EOS_KAFKA_CERTIFICATE_FILE", "CERTIFICATE"),
-        key=pem(settings.kafka_key_file, "EOS_KAFKA_KEY_FILE", "PRIVATE KEY"),
-        key_password=settings.kafka_key_password or "",
+        password=reveal(settings.kafka_password),
+        authority=read_pem(settings.kafka_ca_file, "EOS_KAFKA_CA_FILE", "CERTIFICATE"),
+        certificate=read_pem(settings.kafka_certificate_file, "EOS_KAFKA_CERTIFICATE_FILE", "CERTIFICATE"),
+        key=read_pem(settings.kafka_key_file, "EOS_KAFKA_KEY_FILE", "PRIVATE KEY"),
+        key_password=reveal(settings.kafka_key_password),
     )
 
 
-def pem(path: Path | None, name: str, kind: str) -> str:
-    """The text of a PEM file of that kind."""
+def reveal(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret else ""
+
+
+def read_pem(path: Path | None, name: str, kind: str) -> str:
+    """The text of a PEM file that holds a block of this kind."""
     if path is None:
         return ""
     text = path.read_text(errors="replace")
     if f"{kind}-----" not in text:
-        raise EosError(f"{name}={path} holds no {kind.lower()} in PEM form.", f"Correct {name}.")
+        raise EosError(f"{name}={path} does not hold a {kind.lower()} in PEM form.", f"Correct {name}.")
     return text

@@ -103,9 +103,7 @@ class Settings(BaseSettings):
     )
     dagster_port: Port = Field(3000, description="port of the Dagster webserver that `eos up` starts")
     kafka_port: Port = Field(9092, description="first port of the brokers that `eos up` starts; each broker takes two")
-    spark_connect_port: Port = Field(
-        CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts"
-    )
+    spark_connect_port: Port = Field(CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts")
     files_root: Folder | None = Field(
         None, description="folder below which `file:` references may lead; without it none is followed"
     )
@@ -121,9 +119,7 @@ class Settings(BaseSettings):
     files_max_unpacked_bytes: Annotated[Limit, DefaultText("16 GiB")] = Field(
         Limits.max_unpacked_bytes, description="the largest file after unpacking"
     )
-    files_max_ratio: Limit = Field(
-        Limits.max_ratio, description="how many times larger a file may become by unpacking"
-    )
+    files_max_ratio: Limit = Field(Limits.max_ratio, description="how many times larger a file may become by unpacking")
     files_max_seconds: Limit = Field(
         int(Limits.max_seconds), description="how long fetching and reading one file may take, in seconds"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eos_assets.platform.settings import NAMES
+from eos_assets.platform.settings import VARIABLES
 from eos_assets_tests.docker.native import COMPOSE, ROOT, services
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
@@ -89,7 +89,7 @@ def test_the_brokers_keep_what_they_acknowledged() -> None:
 
 def test_every_setting_in_it_is_one() -> None:
     used = {name for service in services().values() for name in service.get("environment", {})}
-    assert {name for name in used if name.startswith("EOS_")} <= set(NAMES)
+    assert {name for name in used if name.startswith("EOS_")} <= set(VARIABLES)
 
 
 def test_the_image_installs_locked_versions() -> None:

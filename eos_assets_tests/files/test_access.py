@@ -20,6 +20,7 @@ from eos_assets.files.broken import Refused, Unreachable
 from eos_assets.files.limits import Meter
 from eos_assets.files.task import records_of
 from eos_assets.files.web import open_web
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.web_server import CERTIFICATE, WebServer, redirect, serving
 
@@ -88,17 +89,18 @@ def test_localhost_is_declared_by_its_name(access: Access, web: WebServer) -> No
 @pytest.mark.parametrize("text", ["http://a", "a b", "a:99999", "[::1", "a:b", "10.0.0.0/99"])
 def test_a_declaration_that_is_none_is_told(text: str) -> None:
     with pytest.raises(EosError, match="EOS_FILES_HOSTS"):
-        Access.load({"EOS_FILES_HOSTS": f"example.com,{text}"})
+        Settings.load({"EOS_FILES_HOSTS": f"example.com,{text}"})
 
 
 def test_limits_and_stores_are_declared_in_the_environment() -> None:
-    loaded = Access.load({"EOS_FILES_MAX_BYTES": "1000", "EOS_FILES_STORES": "s3://bucket/in", "EOS_FILES_ROOT": "/in"})
+    environ = {"EOS_FILES_MAX_BYTES": "1000", "EOS_FILES_STORES": "s3://bucket/in", "EOS_FILES_ROOT": "/in"}
+    loaded = Settings.load(environ).files
     assert (loaded.limits.max_bytes, loaded.stores, loaded.root) == (1000, ("s3://bucket/in/",), Path("/in"))
-    assert Access.load({}).nowhere
-    with pytest.raises(EosError, match="EOS_FILES_MAX_BYTES=many is no limit"):
-        Access.load({"EOS_FILES_MAX_BYTES": "many"})
+    assert Settings.load({}).files.nowhere
+    with pytest.raises(EosError, match="EOS_FILES_MAX_BYTES=many is not a limit"):
+        Settings.load({"EOS_FILES_MAX_BYTES": "many"})
     with pytest.raises(EosError, match="is no store"):
-        Access.load({"EOS_FILES_STORES": "file:///"})
+        Settings.load({"EOS_FILES_STORES": "file:///"})
 
 
 def test_a_redirect_stays_within_what_is_declared(access: Access, web: WebServer) -> None:

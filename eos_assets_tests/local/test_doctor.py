@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ def listening() -> Iterator[str]:
 @pytest.fixture
 def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(doctor, "brokers", lambda _: "not asked")
-    return replace(settings, home=tmp_path, bootstrap_servers=None, spark=None)
+    return settings.model_copy(update={"home": tmp_path, "bootstrap_servers": None, "spark": None})
 
 
 def findings(settings: Settings) -> dict[str, Diagnosis]:
@@ -45,21 +44,21 @@ def findings(settings: Settings) -> dict[str, Diagnosis]:
 def test_only_the_ports_that_are_needed_here_are_looked_at(
     here: Settings, kafka: str | None, spark: str | None, ports: set[str]
 ) -> None:
-    found = findings(replace(here, bootstrap_servers=kafka, spark=spark))
+    found = findings(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark}))
     assert set(found) & PORTS == ports
     assert "Spark" not in found
 
 
 @pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
 def test_a_spark_elsewhere_is_reached(here: Settings, listening: str, address: str) -> None:
-    assert findings(replace(here, spark=address.format(listening)))["Spark"] == Diagnosis(
+    assert findings(here.model_copy(update={"spark": address.format(listening)}))["Spark"] == Diagnosis(
         "Spark", True, f"{listening} answers"
     )
 
 
 def test_a_spark_that_nobody_serves_is_told_without_its_token(here: Settings) -> None:
     port = ReservedPort()
-    found = findings(replace(here, spark=f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"))["Spark"]
+    found = findings(here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"}))["Spark"]
     port.release()
     assert not found.ok
     assert found.detail == f"Nobody answers at {LOOPBACK}:{port.number}."

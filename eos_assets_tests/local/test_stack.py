@@ -1,6 +1,5 @@
 """What a home says about the cluster that it holds."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from eos_assets.platform.settings import Settings
 
 @pytest.fixture
 def stack(settings: Settings, tmp_path: Path) -> Stack:
-    return Stack(replace(settings, home=tmp_path))
+    return Stack(settings.model_copy(update={"home": tmp_path}))
 
 
 def format_broker(stack: Stack, number: int) -> None:

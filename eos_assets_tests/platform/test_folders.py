@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,11 +61,11 @@ def unreadable(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_may_not_be_looked_at_is_no_stack_trace(settings: Settings, unreadable: Path, unprivileged: None) -> None:
-    with pytest.raises(EosError, match="is no file that can be read"):
+    with pytest.raises(EosError, match="is not a readable file"):
         Settings.load({"EOS_HOME": "/", "EOS_KAFKA_CA_FILE": str(unreadable)})
     assert free_bytes(unreadable) > 0
     assert project_root(unreadable) == unreadable
-    stack = Stack(replace(settings, home=unreadable))
+    stack = Stack(settings.model_copy(update={"home": unreadable}))
     assert stack.down() == 0
     assert stack.formatted_brokers() == 0
     assert stack.security() is None

@@ -1,6 +1,5 @@
 """Jars: fetched once, believed only when they match the lock, replaced whole or not at all."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,4 +40,4 @@ def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
 def test_ivy_settings_that_are_no_file_are_named(copied: Settings, tmp_path: Path) -> None:
     damage(copied, next(iter(locked())))
     with pytest.raises(EosError, match="is not a file"):
-        jars("broker", replace(copied, ivy_settings=tmp_path / "absent.xml"))
+        jars("broker", copied.model_copy(update={"ivy_settings": tmp_path / "absent.xml"}))

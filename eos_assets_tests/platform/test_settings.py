@@ -1,7 +1,6 @@
-"""Every setting is documented; a wrong one is refused by its name, with the nearest right one; no secret is printed."""
+"""Settings: documented from their definition, refused by name with the nearest valid one, secrets never printed."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +11,7 @@ from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import spark_address
 from eos_assets.orchestration.sensors import default_status
 from eos_assets.platform.cluster import connect, credentials
-from eos_assets.platform.settings import NAMES, TABLE, Settings, markdown_table, project_root
+from eos_assets.platform.settings import SETTINGS, Settings, markdown_table, project_root
 from eos_assets_tests.cli.command import eos
 
 ROOT = project_root(Path(__file__).parent)
@@ -28,34 +27,38 @@ def test_the_documented_table_is_the_table() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
     documented = re.search(r"<!-- settings -->\n(.*)<!-- /settings -->", text, re.DOTALL)
     assert documented
-    assert documented.group(1) == markdown_table(), "write it anew with `eos settings --markdown`"
+    assert documented.group(1) == markdown_table(), "write it again with `eos settings --markdown`"
 
 
-def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
-    named = {field.name for field in fields(Settings)}
-    read = {re.sub("^files_.*", "files", name.removeprefix("EOS_").lower()) for name in NAMES}
-    assert read - {"stack"} == named
+def test_every_setting_is_a_field_with_a_meaning() -> None:
+    assert {setting.name.removeprefix("EOS_").lower() for setting in SETTINGS} == set(Settings.model_fields)
+    assert [setting.name for setting in SETTINGS if not setting.meaning] == []
+
+
+def test_a_default_follows_the_home_that_is_set() -> None:
+    settings = Settings.load({"EOS_HOME": "/srv/eos", "EOS_KAFKA_PORT": ""})
+    assert (settings.lake, settings.jars_dir, settings.kafka_port) == ("/srv/eos/lake", Path("/srv/eos/jars"), 9092)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("EOS_PROFIL", "dev", "did you mean EOS_PROFILE?"),
         ("EOS_KAFKA_PASSWROD", "x", "did you mean EOS_KAFKA_PASSWORD?"),
         ("EOS_PROFILE", "prodution", "Did you mean production?"),
         ("EOS_KAFKA_SECURITY_PROTOCOL", "sasl-ssl", "Did you mean SASL_SSL?"),
         ("EOS_KAFKA_SASL_MECHANISM", "scram_sha_512", "Did you mean SCRAM-SHA-512?"),
-        ("EOS_BOOTSTRAP_SERVERS", "kafka", "EOS_BOOTSTRAP_SERVERS=kafka is no list of brokers"),
+        ("EOS_BOOTSTRAP_SERVERS", "kafka", "EOS_BOOTSTRAP_SERVERS=kafka is not a list of brokers"),
         ("EOS_BOOTSTRAP_SERVERS", "a:1,b", "'b'"),
         ("EOS_SPARK", "in_proces", "Did you mean in-process?"),
-        ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is no file that can be read"),
+        ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is not a readable file"),
         ("EOS_ACCEPT_SPARK", "yes", "EOS_ACCEPT_SPARK=yes is not a version"),
-        ("EOS_PY_FILES", "pyproject.toml", "is no Python code"),
-        ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is no file that can be read"),
-        ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is no list of brokers: 'kafka:70000'"),
-        ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is no address of a Spark"),
+        ("EOS_PY_FILES", "pyproject.toml", "is not Python code"),
+        ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is not a readable file"),
+        ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is not a list of brokers: 'kafka:70000'"),
+        ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is not an address of Spark"),
         ("EOS_SPARK", "spark://a:7077,b", "Did you mean spark://host:port?"),
-        ("EOS_SPARK", "sc://host:70000", "EOS_SPARK=sc://host:70000 is no address of a Spark"),
+        ("EOS_SPARK", "sc://host:70000", "EOS_SPARK=sc://host:70000 is not an address of Spark"),
         ("EOS_SPARK", "local[x]", "Did you mean local[*,4]?"),
         ("EOS_LAKE", "s3a:/bucket", "Did you mean s3a://bucket?"),
         ("EOS_LAKE", "s3a:bucket", "Did you mean s3a://bucket?"),
@@ -63,20 +66,20 @@ def test_every_setting_is_read_and_every_field_has_a_setting() -> None:
         ("EOS_DAGSTER_PORT", "70000", "EOS_DAGSTER_PORT=70000 is not a port"),
     ],
 )
-def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, told: str) -> None:
-    with pytest.raises(EosError, match=re.escape(told)) as error:
+def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, message: str) -> None:
+    with pytest.raises(EosError, match=re.escape(message)) as error:
         Settings.load({name: value})
     assert name in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"EOS_KAFKA_PASSWORD": ""}, "needs EOS_KAFKA_PASSWORD"),
         ({"EOS_KAFKA_USERNAME": ""}, "needs EOS_KAFKA_USERNAME"),
         ({"EOS_KAFKA_SECURITY_PROTOCOL": ""}, "EOS_KAFKA_USERNAME is set, but"),
         ({"EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "EOS_KAFKA_CA_FILE": "LICENSE"}, "EOS_KAFKA_CA_FILE is set"),
-        ({"EOS_KAFKA_CA_FILE": "LICENSE"}, "holds no certificate in PEM form"),
+        ({"EOS_KAFKA_CA_FILE": "LICENSE"}, "does not hold a certificate in PEM form"),
         ({"EOS_KAFKA_KEY_FILE": "LICENSE"}, "only one is set"),
         ({"EOS_SPARK": "sc://host:15002", "EOS_SPARK_PYTHON": "/opt/python"}, "EOS_SPARK_PYTHON is set, but"),
         (
@@ -90,10 +93,10 @@ def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, told: str
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], told: str
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(ROOT)
-    with pytest.raises(EosError, match=told) as error:
+    with pytest.raises(EosError, match=message) as error:
         connect(Settings.load({**LOGIN, **changes}))
     assert "kanarienvogel" not in str(error.value)
 
@@ -111,18 +114,18 @@ def test_settings_that_do_not_fit_together_are_refused(
         "yarn",
     ],
 )
-def test_every_address_of_a_spark_is_taken_as_it_is(address: str) -> None:
+def test_every_address_of_spark_is_accepted_as_it_is(address: str) -> None:
     assert Settings.load({"EOS_SPARK": address}).spark == address
 
 
-def test_a_token_in_the_address_of_a_spark_is_not_told() -> None:
+def test_no_error_shows_the_token_of_a_spark_address() -> None:
     wrong = "spak://host:443/;token=kanarienvogel;use_ssl=true"
-    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as error:
         Settings.load({"EOS_SPARK": wrong})
-    assert "kanarienvogel" not in str(told.value)
-    with pytest.raises(EosError, match="EOS_SPARK=spak") as told:
+    assert "kanarienvogel" not in str(error.value)
+    with pytest.raises(EosError, match="EOS_SPARK=spak") as error:
         spark_address(Settings.load({}), wrong)
-    assert "kanarienvogel" not in str(told.value)
+    assert "kanarienvogel" not in str(error.value)
 
 
 def test_a_password_is_in_no_repr_and_in_both_clients() -> None:
@@ -140,7 +143,7 @@ def test_settings_are_shown_without_secrets(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in LOGIN.items():
         monkeypatch.setenv(name, value)
     shown = eos("settings").stdout
-    assert all(setting.name in shown for setting in TABLE)
+    assert all(setting.name in shown for setting in SETTINGS)
     assert "kafka:9093" in shown
     assert "kanarienvogel" not in shown
 

@@ -15,7 +15,8 @@ from eos_assets.errors import EosError
 from eos_assets.platform.java import find_java
 from eos_assets.platform.proxy import OWN, bypass_proxy
 from eos_assets.platform.running import RunningServers
-from eos_assets.platform.settings import CONNECT_PORT, Settings, shown
+from eos_assets.platform.setting_types import CONNECT_PORT, hide_token
+from eos_assets.platform.settings import Settings
 from eos_assets.platform.shipping import ship
 from eos_assets.platform.spark_session import IN_PROCESS, session_config
 
@@ -59,7 +60,7 @@ def started(address: str, config: dict[str, Any]) -> "SparkSession":
     except Exception as failure:
         why = (str(failure).splitlines() or [type(failure).__name__])[0]
         raise EosError(
-            f"No Spark session at {shown(address.partition('/;')[0])}: {shown(why)}",
+            f"No Spark session at {hide_token(address.partition('/;')[0])}: {hide_token(why)}",
             "Check EOS_SPARK, and that it is reachable.",
         ) from failure
     is_debugging_enabled()  # PySpark decides once whether errors name the line of code: here a session is active
@@ -97,6 +98,6 @@ def spark_address(settings: Settings, wanted: str = "") -> str:
     if address.startswith(("local", "spark://", "sc://", "yarn", "k8s://")):
         return address
     raise EosError(
-        f"EOS_SPARK={shown(address)} is no address of a Spark.",
+        f"EOS_SPARK={hide_token(address)} is not an address of Spark.",
         "Use in-process, connect, local[*,4], spark://host:port or sc://host:port.",
     )

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -40,17 +39,17 @@ from eos_assets_tests.waiting import wait_for
     ],
 )
 def test_one_setting_chooses(settings: Settings, wanted: str, address: str) -> None:
-    assert spark_address(replace(settings, spark=wanted or None)) == address
+    assert spark_address(settings.model_copy(update={"spark": wanted or None})) == address
 
 
 def test_an_address_that_is_none_is_refused(settings: Settings) -> None:
     with pytest.raises(EosError, match="EOS_SPARK=sprak://host is no address"):
-        spark_address(replace(settings, spark="sprak://host"))
+        spark_address(settings.model_copy(update={"spark": "sprak://host"}))
 
 
 def test_connect_without_a_server_says_how_to_start_one(settings: Settings) -> None:
     with pytest.raises(EosError, match="Start one with `eos up`"):
-        spark_address(replace(settings, spark="connect"))
+        spark_address(settings.model_copy(update={"spark": "connect"}))
 
 
 @pytest.mark.timeout(60)
@@ -85,7 +84,7 @@ class Artifacts:
 def test_the_server_of_eos_up_gets_the_code_of_its_user_and_others_get_ours_too(
     settings: Settings, tmp_path: Path
 ) -> None:
-    own = replace(settings, home=tmp_path, py_files=(tmp_path / "mine.py",))
+    own = settings.model_copy(update={"home": tmp_path, "py_files": (tmp_path / "mine.py",)})
     local, elsewhere, nothing = Artifacts(), Artifacts(), Artifacts()
     ship(cast(SparkSession, local), "sc://127.0.0.1:15002", own, package=False)
     ship(cast(SparkSession, elsewhere), "sc://host:15002", own)
@@ -98,7 +97,7 @@ def test_the_server_of_eos_up_gets_the_code_of_its_user_and_others_get_ours_too(
 def test_the_servers_of_eos_up_find_the_code_of_their_user_wherever_they_work(
     settings: Settings, tmp_path: Path
 ) -> None:
-    own = replace(settings, py_files=(tmp_path / "mine.py", tmp_path / "other.zip"))
+    own = settings.model_copy(update={"py_files": (tmp_path / "mine.py", tmp_path / "other.zip")})
     assert Stack(own).marked_home()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
 
 

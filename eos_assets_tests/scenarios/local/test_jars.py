@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 from eos_assets.platform.jars import damaged, jars, locked
@@ -18,7 +17,7 @@ def test_a_damaged_jar_is_noticed_and_fetched_again(settings: Settings, copied: 
     damage(copied, name)
     assert damaged(copied.jars_dir) == [name]
     fetched: list[int] = []
-    jars_now = jars("spark", replace(copied, ivy_settings=settings.ivy_settings), fetched.append)
+    jars_now = jars("spark", copied.model_copy(update={"ivy_settings": settings.ivy_settings}), fetched.append)
     assert damaged(copied.jars_dir) == []
     assert fetched == list(range(1, len(locked()) + 1))
     assert [jar.parent.name for jar in jars_now] == ["spark"] * len(jars_now)
