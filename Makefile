@@ -5,7 +5,7 @@ BIN := .venv/bin
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test scenarios checks pictures bench lint format types containers check up down lock clean
+.PHONY: help install demo test scenarios checks pictures docs bench lint format types containers check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ checks: install  ## evaluate every asset check on the servers of `eos up`, as CI
 pictures: install  ## take the pictures of the README anew, with the Chromium of this machine
 	@$(BIN)/eos jars
 	@$(BIN)/python -m eos_assets_tests.scenarios.served.pictures
+
+docs: install  ## write the generated parts of docs/architecture.md
+	@$(BIN)/python docs/architecture.py
 
 bench: install  ## measure the price of exactly once against its peers
 	@$(BIN)/python benchmarks/throughput.py
