@@ -14,11 +14,11 @@ from eos_assets.cli.options import json_option
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
+from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.faults import KINDS
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
 from eos_assets.experiment.report import html
 from eos_assets.experiment.table import COLUMNS, SUMMARY_COLUMNS, headline, rows, summary
-from eos_assets.experiment.verdict import problems
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 
@@ -72,7 +72,7 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
     with bar("Experiment", len(list(matrix.cells()))) as done:
         spark = SparkResource().spark_session
         experiment = run_experiment(matrix, spark, connection, lambda count, _: done(count))
-    found = problems(experiment.results)
+    found = find_anomalies(experiment.results)
     if page is not None:
         page.write_text(html(experiment))
     if as_json:

@@ -1,1 +1,1 @@
-"""The experiment: three deliveries under the same failures, and a plain account of what each lost, doubled and cost."""
+"""The experiment: three deliveries under the same failures, and what each of them lost, doubled and cost."""

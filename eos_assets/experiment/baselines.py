@@ -1,4 +1,4 @@
-"""The two weaker deliveries. They exist to be compared with the transactional one."""
+"""The baseline deliveries, at least once and at most once, which are compared with the transactional one."""
 
 from confluent_kafka import TopicPartition
 
@@ -17,8 +17,10 @@ def delivery_of(mode: Mode) -> OpenDelivery | None:
 
 
 class BaselineDelivery:
-    """An idempotent producer and plain offset commits: nothing makes outputs and offsets atomic. All batches share the
-    producer, because a new one waits for half a second until a broker has assigned its id."""
+    """An idempotent producer and plain offset commits: outputs and offsets are not atomic.
+
+    All batches share the producer, because a new one waits for half a second until a broker has assigned its id.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -40,7 +42,7 @@ class BaselineDelivery:
         return decision
 
     def prepare_next(self) -> None:
-        """The producer stays."""
+        """Nothing to prepare: the producer is reused."""
 
     def close(self) -> None:
         if self.producer is not None:
@@ -48,25 +50,25 @@ class BaselineDelivery:
 
 
 class BaselineBatch:
-    """What is produced between two offset commits."""
+    """The records that are produced between two offset commits."""
 
     def __init__(self, attempt: Attempt, producer: Producer, position: int) -> None:
         self.attempt = attempt
         self.producer = producer
         self.batch = TransactionBatch(attempt.job, attempt.partition, position, producer)
-        self.mode = attempt.job.mode
-        #: The source offset that is committed so far: at most once, it is ahead of what is produced.
+        self.mode = attempt.job.names.mode
+        #: The committed source offset. At most once, it is ahead of the records that are produced.
         self.committed = position
-        self.begun = False
+        self.started = False
 
     def begin(self, next_offset: int) -> None:
-        """What is produced from here on is visible at once. At most once, its offsets are committed before it."""
+        """Commit the offsets first, at most once. Records that are produced from here on are visible immediately."""
         if self.mode is Mode.AT_MOST_ONCE:
             if next_offset > self.committed:
                 self.commit_offset(next_offset)  # a crash from here on loses these records
-            if not self.begun:
+            if not self.started:
                 self.attempt.reach("before_commit", self.batch.start)
-        self.begun = True
+        self.started = True
 
     def commit(self, next_offset: int) -> LedgerEntry:
         entry = self.batch.complete(next_offset, self.attempt.task_attempt, genesis=False)
@@ -74,7 +76,7 @@ class BaselineBatch:
         if self.mode is Mode.AT_LEAST_ONCE:
             self.attempt.reach("after_offsets", self.batch.start)
             self.attempt.reach("before_commit", self.batch.start)
-        if next_offset > self.committed:  # a crash before it doubles records
+        if next_offset > self.committed:  # a crash before this commit doubles records
             self.commit_offset(next_offset)
         self.attempt.reach("after_commit", self.batch.start)
         return entry
@@ -85,14 +87,14 @@ class BaselineBatch:
         self.committed = offset
 
     def settle(self) -> None:
-        """There is no end of a transaction to wait for."""
+        """Nothing to wait for: no transaction ends."""
 
     def abandon(self, failure: BaseException) -> None:
-        """Discard what waits in the queue. What was sent stays: nothing can take it back."""
+        """Discard the records in the queue. Records that were sent stay visible."""
         self.producer.purge()
 
     def close(self) -> None:
-        """The delivery closes the producer."""
+        """Nothing to close: the delivery closes the producer."""
 
     def seconds_open(self) -> float:
         return 0.0

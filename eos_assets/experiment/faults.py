@@ -1,4 +1,4 @@
-"""Faults injected on purpose: by probability, repeatable by seed, and by name at each step of the protocol."""
+"""Fault injection: by probability, repeatable by its seed, or at a named step of the protocol."""
 
 import hashlib
 import os
@@ -10,12 +10,12 @@ from eos_assets.errors import Code, EosError, TaskError
 from eos_assets.sink.faults import FAILPOINTS, NoFaults
 
 ACTIONS = ("raise", "exit", "stop")
-#: How a transaction fails that fails by chance: an error before its commit, an error right after it, a killed worker.
+#: How a random failure strikes a transaction: an error before its commit, an error after it, or a killed worker.
 KINDS = ("before_commit", "after_commit", "kill")
 
 
 class InjectedFailure(TaskError):
-    """A failure that was requested. The retry of the task heals it."""
+    """An injected failure. The retry of the task succeeds."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Code.INJECTED_FAILURE, text)
@@ -23,7 +23,7 @@ class InjectedFailure(TaskError):
 
 @dataclass(frozen=True)
 class Faults(NoFaults):
-    """What goes wrong. A failpoint fires on the first attempt of the first job only, so the next attempt heals it."""
+    """The faults to inject. A failpoint fires in the first attempt of the first job only, so the next one succeeds."""
 
     probability: float = 0.0
     seed: int = 0
@@ -31,7 +31,7 @@ class Faults(NoFaults):
     action: str = "raise"
     partition: int | None = None
     always: bool = False
-    #: A folder in which a stopped process leaves its id, so that the test can wake it.
+    #: A folder in which a stopped process leaves its id, so that a test can resume it.
     pid_folder: str | None = None
     kind: str = "before_commit"
 
@@ -39,11 +39,11 @@ class Faults(NoFaults):
         if not 0 <= self.probability <= 1:
             raise EosError(f"Failure probability {self.probability} is not valid.", "Use a number from 0 to 1.")
         if self.failpoint is not None and self.failpoint not in FAILPOINTS:
-            raise EosError(f"Failpoint {self.failpoint} does not exist.", f"Use one of {', '.join(FAILPOINTS)}.")
+            raise EosError(f"Failpoint {self.failpoint} is not valid.", f"Use one of {', '.join(FAILPOINTS)}.")
         if self.action not in ACTIONS:
-            raise EosError(f"Action {self.action} does not exist.", f"Use one of {', '.join(ACTIONS)}.")
+            raise EosError(f"Action {self.action} is not valid.", f"Use one of {', '.join(ACTIONS)}.")
         if self.kind not in KINDS:
-            raise EosError(f"Failure kind {self.kind} does not exist.", f"Use one of {', '.join(KINDS)}.")
+            raise EosError(f"Failure kind {self.kind} is not valid.", f"Use one of {', '.join(KINDS)}.")
 
     def reach(self, failpoint: str, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
         self.fire(failpoint, partition, run_attempt, task_attempt)
@@ -53,7 +53,7 @@ class Faults(NoFaults):
             self.fail_committed(partition, start, run_attempt, task_attempt)
 
     def fire(self, failpoint: str, partition: int, run_attempt: int, task_attempt: int) -> None:
-        """Do what was requested for this failpoint."""
+        """Perform the action of this failpoint, if it is the requested one."""
         if failpoint != self.failpoint or self.partition not in (None, partition):
             return
         if not self.always and (run_attempt, task_attempt) != (1, 0):
@@ -68,9 +68,9 @@ class Faults(NoFaults):
         raise InjectedFailure(f"failpoint {failpoint} in partition {partition}")
 
     def strikes(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> bool:
-        """Whether this transaction is one that fails: a pure function of seed, place and attempts."""
-        place = f"{self.seed}/{partition}/{start}/{run_attempt}/{task_attempt}".encode()
-        drawn = int.from_bytes(hashlib.blake2b(place, digest_size=8).digest()) / 2**64
+        """Whether this transaction fails: a pure function of seed, partition, offset and attempts."""
+        identity = f"{self.seed}/{partition}/{start}/{run_attempt}/{task_attempt}".encode()
+        drawn = int.from_bytes(hashlib.blake2b(identity, digest_size=8).digest()) / 2**64
         return drawn < self.probability
 
     def fail_transaction(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
@@ -82,6 +82,6 @@ class Faults(NoFaults):
         raise InjectedFailure(f"injected into partition {partition} at offset {start}")
 
     def fail_committed(self, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
-        """Fail the attempt after its commit has returned, although everything is done."""
+        """Fail the attempt after its commit has returned, although nothing is left to do."""
         if self.kind == "after_commit" and self.strikes(partition, start, run_attempt, task_attempt):
             raise InjectedFailure(f"injected after the commit of partition {partition} at offset {start}")

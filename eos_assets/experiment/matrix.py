@@ -1,4 +1,4 @@
-"""What to compare in, every cell of the matrix measured in one run out."""
+"""The matrix of deliveries, kinds and probabilities of failure, and the experiment that measures every cell of it."""
 
 import time
 import uuid
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
-from eos_assets.experiment.cell import Bench, Cell, Result
+from eos_assets.experiment.cell import Cell, Result
+from eos_assets.experiment.cell_runner import CellRunner
 from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
 
@@ -21,13 +22,13 @@ PROBABILITIES = (0.0, 0.1, 0.5, 0.9, 1.0)
 #: With this seed failures strike the first transaction of a partition at each of these probabilities above 0.
 SEED = 32
 
-#: Called with the number of cells that are done, and the one that is next.
+#: Called with the number of cells that are done, and the next one.
 Progress = Callable[[int, Cell], None]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """What is compared. Every combination is one cell."""
+    """The parameters of an experiment. Every combination of mode, kind and probability is one cell."""
 
     modes: tuple[Mode, ...] = MODES
     probabilities: tuple[float, ...] = PROBABILITIES
@@ -39,12 +40,12 @@ class Matrix:
     max_attempts: int = 40
 
     def __post_init__(self) -> None:
-        for what in ("modes", "probabilities", "kinds"):
-            chosen = getattr(self, what)
-            if not chosen or len(set(chosen)) < len(chosen):
+        for option in ("modes", "probabilities", "kinds"):
+            values = getattr(self, option)
+            if not values or len(set(values)) < len(values):
                 raise EosError(
-                    f"The experiment needs {what}, each of them once, not {', '.join(map(str, chosen)) or 'none'}.",
-                    "Leave the option out to compare all of them.",
+                    f"Experiment: {option}={','.join(map(str, values))} is not valid.",
+                    "Give at least one value and each value once, or leave the option out to compare all of them.",
                 )
         for probability in self.probabilities:
             Faults(probability)
@@ -52,13 +53,13 @@ class Matrix:
             Faults(kind=kind)
         if self.partitions < 1 or self.records < self.partitions or self.max_attempts < 1:
             raise EosError(
-                f"An experiment with {self.records} records, {self.partitions} partitions and {self.max_attempts} "
-                "attempts has nothing to do.",
-                "Give at least one partition, a record for each and one attempt.",
+                f"Experiment: records={self.records}, partitions={self.partitions}, max_attempts={self.max_attempts} "
+                "is not valid.",
+                "Use at least one partition, one record for each partition, and one attempt.",
             )
 
     def cells(self) -> Iterator[Cell]:
-        """The modes side by side, so that whatever else the machine does meets all of them alike."""
+        """The cells, in an order in which other load on the machine affects all modes alike."""
         for kind in self.kinds:
             for probability in self.probabilities:
                 for mode in self.modes:
@@ -71,7 +72,7 @@ QUICK = Matrix(probabilities=(0.5, 1.0), records=400, partitions=1)
 
 @dataclass
 class Experiment:
-    """What was compared, and what came out."""
+    """A matrix and the results of its cells."""
 
     matrix: Matrix
     id: str
@@ -79,7 +80,7 @@ class Experiment:
     seconds: float = 0.0
 
     def relative(self, result: Result) -> float | None:
-        """The time of a cell relative to at-least-once under the same failures; None if there is no such cell."""
+        """The time of a cell relative to at-least-once under the same failures, or None if that was not measured."""
         cell = replace(result.cell, mode=Mode.AT_LEAST_ONCE)
         for other in self.results:
             if other.cell == cell and other.seconds:
@@ -90,16 +91,18 @@ class Experiment:
 def run_experiment(
     matrix: Matrix, spark: "SparkSession", connection: Connection, progress: Progress = lambda done, cell: None
 ) -> Experiment:
-    """Measures one cell after the other, each on topics of its own that are deleted afterwards."""
-    begun = time.monotonic()
+    """Measure one cell after another, each on topics of its own that are deleted afterwards."""
+    started = time.monotonic()
     experiment = Experiment(matrix, uuid.uuid4().hex[:8])
-    bench = Bench(spark, connection, experiment.id, matrix.records, matrix.partitions, matrix.seed, matrix.max_attempts)
+    runner = CellRunner(
+        spark, connection, experiment.id, matrix.records, matrix.partitions, matrix.seed, matrix.max_attempts
+    )
     cells = list(matrix.cells())
-    with bench.sources(len(cells) + 1):
-        bench.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
+    with runner.sources(len(cells) + 1):
+        runner.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
         for done, cell in enumerate(cells):
             progress(done, cell)
-            experiment.results.append(bench.measure(cell, done + 1))
+            experiment.results.append(runner.measure(cell, done + 1))
     progress(len(cells), cells[-1])
-    experiment.seconds = time.monotonic() - begun
+    experiment.seconds = time.monotonic() - started
     return experiment

@@ -1,4 +1,4 @@
-"""An experiment in, its tables as plain text cells and as markdown out: one row a mode, one row a cell."""
+"""The tables of the experiment: a row for each delivery mode, and a row for each cell."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -43,7 +43,7 @@ COLUMNS = (
 
 
 def summary(experiment: Experiment) -> list[tuple[str, ...]]:
-    """One row per mode, over all its cells. Times are medians relative to at-least-once under the same failures."""
+    """One row per mode, over all its cells. Times are medians, relative to at-least-once under the same failures."""
     lines: list[tuple[str, ...]] = []
     for mode in experiment.matrix.modes:
         results = [r for r in experiment.results if r.cell.mode is mode]
@@ -51,20 +51,20 @@ def summary(experiment: Experiment) -> list[tuple[str, ...]]:
             (
                 MODE_NAMES[mode],
                 f"{len(results)}",
-                f"{sum(r.account.duplicates for r in results):,}",
-                f"{sum(r.account.lost for r in results):,}",
-                f"{sum(r.account.aborted for r in results):,}",
+                f"{sum(r.observation.duplicates for r in results):,}",
+                f"{sum(r.observation.lost for r in results):,}",
+                f"{sum(r.observation.aborted for r in results):,}",
                 f"{sum(r.retries for r in results):,}",
-                typical(experiment, [r for r in results if r.cell.probability == 0]),
-                typical(experiment, [r for r in results if r.cell.probability > 0 and r.complete]),
+                median_ratio(experiment, [r for r in results if r.cell.probability == 0]),
+                median_ratio(experiment, [r for r in results if r.cell.probability > 0 and r.complete]),
             )
         )
     return lines
 
 
-def typical(experiment: Experiment, results: Iterable[Result]) -> str:
-    found = [ratio for result in results if (ratio := experiment.relative(result)) is not None]
-    return f"× {median(found):.2f}" if found else "–"
+def median_ratio(experiment: Experiment, results: Iterable[Result]) -> str:
+    ratios = [ratio for result in results if (ratio := experiment.relative(result)) is not None]
+    return f"× {median(ratios):.2f}" if ratios else "–"
 
 
 def rows(experiment: Experiment) -> list[tuple[str, ...]]:
@@ -73,15 +73,21 @@ def rows(experiment: Experiment) -> list[tuple[str, ...]]:
 
 
 def row(result: Result, ratio: float | None) -> tuple[str, ...]:
-    cell, account = result.cell, result.account
-    counts = (account.visible, account.duplicates, account.lost, account.undelivered, account.out_of_order)
+    cell, observation = result.cell, result.observation
+    counts = (
+        observation.visible,
+        observation.duplicates,
+        observation.lost,
+        observation.undelivered,
+        observation.out_of_order,
+        observation.aborted,
+    )
     return (
         KIND_NAMES[cell.kind],
         f"{cell.probability:g}",
         MODE_NAMES[cell.mode],
         "complete" if result.complete else "gave up",
         *(f"{count:,}" for count in counts),
-        f"{account.aborted:,}",
         f"{result.jobs}",
         f"{result.retries}",
         f"{result.seconds:.1f}",
@@ -95,12 +101,12 @@ def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def headline(experiment: Experiment) -> str:
-    """What the experiment found, in one sentence."""
-    told = []
+    """The result of the experiment in one sentence."""
+    parts = []
     for mode in experiment.matrix.modes:
-        accounts = [r.account for r in experiment.results if r.cell.mode is mode]
-        doubled, lost = sum(a.duplicates for a in accounts), sum(a.lost for a in accounts)
-        said = [f"doubled {doubled:,}"] * bool(doubled) + [f"lost {lost:,}"] * bool(lost)
-        told.append(f"{MODE_NAMES[mode]} {' and '.join(said) or 'lost none and doubled none'}")
-    sentence = "; ".join(told)
+        observations = [r.observation for r in experiment.results if r.cell.mode is mode]
+        doubled, lost = sum(o.duplicates for o in observations), sum(o.lost for o in observations)
+        harm = [f"doubled {doubled:,}"] * bool(doubled) + [f"lost {lost:,}"] * bool(lost)
+        parts.append(f"{MODE_NAMES[mode]} {' and '.join(harm) or 'lost none and doubled none'}")
+    sentence = "; ".join(parts)
     return f"{sentence[:1].upper()}{sentence[1:]}."

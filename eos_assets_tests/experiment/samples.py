@@ -1,22 +1,22 @@
-"""Results as an experiment would give them, for the parts that only look at results."""
+"""Results as an experiment would give them, for the parts that only read results."""
 
 from dataclasses import replace
 from typing import Any
 
 from eos_assets.declare.modes import Mode
-from eos_assets.experiment.account import Account
 from eos_assets.experiment.cell import Cell, Result
 from eos_assets.experiment.matrix import Experiment, Matrix
+from eos_assets.experiment.observation import Observation
 
-CLEAN = Account(100, 100, duplicates=0, lost=0, undelivered=0, wrong=0, out_of_order=0, aborted=0)
+CLEAN = Observation(100, 100, duplicates=0, lost=0, undelivered=0, wrong=0, out_of_order=0, aborted=0)
 
 
-def result(mode: Mode, kind: str = "before_commit", probability: float = 0.5, **found: Any) -> Result:
-    """One cell in which a failure struck; what was found in the sink is said by name."""
-    complete = found.pop("complete", True)
-    retries = found.pop("retries", 3 if probability else 0)
-    account = replace(CLEAN, **found)
-    return Result(Cell(mode, kind, probability), account, complete, 1, retries, 2.0, failures_due=probability > 0)
+def result(mode: Mode, kind: str = "before_commit", probability: float = 0.5, **observed: Any) -> Result:
+    """One cell in which a failure struck; counts of the observation are given by name."""
+    complete = observed.pop("complete", True)
+    retries = observed.pop("retries", 3 if probability else 0)
+    observation = replace(CLEAN, **observed)
+    return Result(Cell(mode, kind, probability), observation, complete, 1, retries, 2.0, failures_due=probability > 0)
 
 
 def typical(cell: Cell) -> Result:

@@ -1,4 +1,4 @@
-"""The experiment as an asset with a job of its own: its report is metadata, with the picture in it."""
+"""The experiment as an asset with a job of its own; its metadata is the report, with tables and charts."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,9 +7,9 @@ import dagster as dg
 
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
+from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
-from eos_assets.experiment.report import markdown_picture, markdown_table
-from eos_assets.experiment.verdict import problems
+from eos_assets.experiment.report import markdown_charts, markdown_table
 from eos_assets.orchestration.assets.source_topic import OWNERS
 from eos_assets.orchestration.assets.transactional_topic import told
 from eos_assets.orchestration.jobs import EXECUTOR
@@ -18,7 +18,7 @@ from eos_assets.orchestration.resources.spark import SparkResource
 
 
 class ExperimentConfig(dg.Config):
-    """What is compared; what is left out is as in `eos experiment`."""
+    """The parameters of the experiment. Their defaults are those of `eos experiment`."""
 
     modes: list[str] | None = None
     probabilities: list[float] | None = None
@@ -30,18 +30,20 @@ class ExperimentConfig(dg.Config):
     quick: bool = False
 
     def matrix(self) -> Matrix:
-        lists = {"probabilities": self.probabilities, "kinds": self.kinds, "modes": self.modes and modes(self.modes)}
+        modes = None if self.modes is None else parse_modes(self.modes)
+        lists = {"modes": modes, "probabilities": self.probabilities, "kinds": self.kinds}
         numbers = {"records": self.records, "partitions": self.partitions, "max_attempts": self.max_attempts}
-        chosen: dict[str, Any] = {name: tuple(value) for name, value in lists.items() if value is not None}
+        chosen: dict[str, Any] = {name: tuple(values) for name, values in lists.items() if values is not None}
         chosen |= {name: value for name, value in numbers.items() if value is not None}
         return replace(QUICK if self.quick else Matrix(), seed=self.seed, **chosen)
 
 
-def modes(names: list[str]) -> list[Mode]:
+def parse_modes(names: list[str]) -> list[Mode]:
     try:
         return [Mode(name) for name in names]
     except ValueError as error:
-        raise EosError(f"There is no delivery mode: {error}.", f"Use some of {', '.join(Mode)}.") from error
+        problem = f"Experiment: modes={','.join(names)} is not valid."
+        raise EosError(problem, f"Use some of {', '.join(Mode)}.") from error
 
 
 @dg.asset(
@@ -60,24 +62,24 @@ def experiment(
             matrix, spark.spark_session, kafka.connection(), lambda done, cell: context.log.info(f"{done}: {cell}")
         )
     )
-    found = problems(result.results)
-    if found:
-        raise dg.Failure("; ".join(found), metadata=metadata(result), allow_retries=False)
+    anomalies = find_anomalies(result.results)
+    if anomalies:
+        raise dg.Failure("; ".join(anomalies), metadata=metadata(result), allow_retries=False)
     return dg.MaterializeResult(metadata=metadata(result))
 
 
 def metadata(result: Experiment) -> dict[str, Any]:
-    """The picture, the tables, and a number for each kind of harm: the UI plots those over time."""
+    """The charts, the tables, and a number for each kind of harm, which the UI plots over time."""
     figures: dict[str, Any] = {
-        "picture": dg.MetadataValue.md(markdown_picture(result)),
+        "picture": dg.MetadataValue.md(markdown_charts(result)),
         "table": dg.MetadataValue.md(markdown_table(result)),
         "seconds": result.seconds,
         "seed": result.matrix.seed,
     }
     for mode in result.matrix.modes:
-        accounts = [r.account for r in result.results if r.cell.mode is mode]
-        figures[f"{mode}_doubled"] = sum(account.duplicates for account in accounts)
-        figures[f"{mode}_lost"] = sum(account.lost for account in accounts)
+        observations = [r.observation for r in result.results if r.cell.mode is mode]
+        figures[f"{mode}_doubled"] = sum(observation.duplicates for observation in observations)
+        figures[f"{mode}_lost"] = sum(observation.lost for observation in observations)
     return figures
 
 

@@ -1,29 +1,29 @@
-"""The verdict: quiet about what each delivery promises, loud about all else."""
+"""The classification finds nothing in what a delivery may do, and an anomaly in everything else."""
 
 import pytest
 
 from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Result
-from eos_assets.experiment.verdict import problems
+from eos_assets.experiment.classification import find_anomalies
 from eos_assets_tests.experiment.samples import result, typical_experiment
 
 EO, ALO, AMO = Mode.EXACTLY_ONCE, Mode.AT_LEAST_ONCE, Mode.AT_MOST_ONCE
 
 
-def test_each_delivery_may_do_what_it_is_known_for() -> None:
-    assert problems(typical_experiment().results) == []
+def test_each_delivery_may_do_what_it_promises() -> None:
+    assert find_anomalies(typical_experiment().results) == []
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         (result(EO, duplicates=1), "1 records doubled"),
         (result(EO, lost=2), "2 records lost"),
         (result(EO, out_of_order=3), "3 records out of order"),
-        (result(EO, wrong=1), "no squares"),
-        (result(EO, undelivered=1), "although the run says that it is complete"),
+        (result(EO, wrong=1), "not squares"),
+        (result(EO, undelivered=1), "although the run reported that it is complete"),
         (result(EO, probability=1, complete=False, visible=5), "5 records are visible"),
-        (result(EO, probability=0, complete=False), "did not come to its end"),
+        (result(EO, probability=0, complete=False), "it did not complete"),
         (result(EO, retries=0), "none struck"),
         (result(ALO), "doubled nothing"),
         (result(ALO, kind="kill"), "doubled nothing"),
@@ -35,15 +35,15 @@ def test_each_delivery_may_do_what_it_is_known_for() -> None:
         (result(AMO, probability=0, lost=5), "without failures"),
     ],
 )
-def test_every_broken_promise_is_named(broken: Result, told: str) -> None:
-    (problem,) = problems([broken])
-    assert told in problem
-    assert str(broken.cell.mode) in problem
+def test_every_broken_promise_is_named(broken: Result, message: str) -> None:
+    (anomaly,) = find_anomalies([broken])
+    assert message in anomaly
+    assert str(broken.cell.mode) in anomaly
 
 
-def test_failures_behind_the_commit_need_to_harm_nobody() -> None:
-    assert problems([result(mode, kind="after_commit") for mode in (EO, ALO, AMO)]) == []
+def test_failures_after_the_commit_need_not_do_harm() -> None:
+    assert find_anomalies([result(mode, kind="after_commit") for mode in (EO, ALO, AMO)]) == []
 
 
-def test_giving_up_is_no_loss() -> None:
-    assert problems([result(EO, probability=0.9, complete=False, visible=40, undelivered=60)]) == []
+def test_undelivered_records_are_not_lost() -> None:
+    assert find_anomalies([result(EO, probability=0.9, complete=False, visible=40, undelivered=60)]) == []
