@@ -1,4 +1,4 @@
-"""What the docs list is what the code has."""
+"""The docs agree with the code."""
 
 import ast
 import collections
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import MEANINGS, Code
-from eos_assets.platform.jars import locked, version_of
+from eos_assets.platform.jars import read_lock, version_of
 from eos_assets.run.preflight.spark_version import TESTED, minor
 
 ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def rows(page: str, title: str) -> list[list[str]]:
@@ -36,13 +37,14 @@ def test_every_code_is_in_the_docs_as_it_is_in_the_code() -> None:
 
 
 def test_every_code_is_used() -> None:
-    """One that nothing returns would be a promise that the code does not keep."""
-    text = "\n".join(path.read_text() for path in (ROOT / "eos_assets").rglob("*.py") if path.name != "errors.py")
+    """A code that no module returns would be documented without effect."""
+    modules = set((ROOT / "eos_assets").rglob("*.py")) - {ROOT / "eos_assets" / "errors.py"}
+    text = "\n".join(path.read_text() for path in modules)
     assert [code.name for code in Code if f"Code.{code.name}" not in text] == []
 
 
 def test_the_tested_versions_are_those_of_the_locks() -> None:
-    (client,) = [name for name in locked() if name.startswith("spark/kafka-clients-")]
+    (client,) = [name for name in read_lock() if name.startswith("spark/kafka-clients-")]
     tested = {name: version for name, version, _ in rows("compatibility.md", "component")}
     assert tested == {
         **tested,
@@ -66,8 +68,23 @@ def test_the_tests_that_name_the_spark_version_exist_and_do(test: str) -> None:
     assert f'spark.version.startswith("{TESTED[-1]}.")' in body
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_link_of_a_page_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_module_that_a_page_names_exists(page: Path) -> None:
+    modules = [
+        path for folder in ("eos_assets", "eos_assets_tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    ]
+    named = re.findall(r"`([a-z_/]+\.py)`", page.read_text())
+    assert [name for name in named if not any(str(path).endswith(f"/{name}") for path in modules)] == []
+
+
 def test_each_class_has_a_name_of_its_own() -> None:
-    """`Refused` was four classes."""
+    """A name that several classes share is ambiguous in a message, a trace and a search."""
     names = collections.Counter(
         node.name
         for path in (ROOT / "eos_assets").rglob("*.py")
@@ -78,10 +95,10 @@ def test_each_class_has_a_name_of_its_own() -> None:
 
 
 def test_the_reports_of_spark_are_read_in_one_place() -> None:
-    """Names of Java classes and of Python's frames in a text decide something in one module alone."""
+    """Only one module decides by the names of Java classes or Python frames in a text."""
     reading = re.compile(r"Traceback \\\(|(Authorization|Authentication)Exception|ExecutorLost|PythonException")
-    found = {path.name for path in (ROOT / "eos_assets").rglob("*.py") if reading.search(path.read_text())}
-    assert found == {"spark_errors.py"}
+    readers = {path.name for path in (ROOT / "eos_assets").rglob("*.py") if reading.search(path.read_text())}
+    assert readers == {"spark_errors.py"}
 
 
 def test_each_fault_that_a_test_cites_is_defined_and_no_other_is_called_tested() -> None:

@@ -1,1 +1,1 @@
-"""In the worker: the records of one source partition, written in transactions."""
+"""The transactional sink, which runs in the Spark tasks: from rows to committed transactions."""

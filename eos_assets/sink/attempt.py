@@ -1,4 +1,4 @@
-"""One attempt of a Spark task at one source partition: what it was given, and the consumer that it reads with."""
+"""One attempt of a Spark task at one source partition: what it was asked to write, and what it reads with."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,11 @@ from eos_assets.sink.job import Job
 
 @dataclass(frozen=True)
 class Attempt:
+    """It lasts as long as the task works on the partition, over all of its transactions."""
+
     job: Job
     planned: OffsetRange
-    #: Spark's number of the task attempt, from 0.
+    #: The number that Spark gives the task attempt, from 0.
     task_attempt: int
     reader: SourceReader
 
@@ -20,11 +22,11 @@ class Attempt:
         return self.planned.partition
 
     @property
-    def patience(self) -> float:
-        """Seconds until the broker aborts a transaction that is not committed."""
+    def timeout(self) -> float:
+        """The seconds after which the broker aborts a transaction that is still open."""
         return self.job.batching.timeout_ms / 1000
 
     def reach(self, failpoint: str, start: int | None = None) -> None:
-        """Mark a step of the protocol: where an experiment or a test injects its faults."""
-        place = self.planned.start if start is None else start
-        self.job.faults.reach(failpoint, self.partition, place, self.job.run_attempt, self.task_attempt)
+        """Mark a step of the protocol: the place where an experiment or a test injects its faults."""
+        offset = self.planned.start if start is None else start
+        self.job.faults.reach(failpoint, self.partition, offset, self.job.run_attempt, self.task_attempt)

@@ -1,6 +1,7 @@
-"""What the sink asks of a delivery: how the records of one source partition are written and committed.
+"""How the records of one source partition are written and committed: the interface between writer and delivery.
 
-Production has one, `TransactionalDelivery`. The weaker ones in `eos_assets.experiment` exist to be compared with it.
+Production has one delivery, `TransactionalDelivery`. The two weaker ones in `eos_assets.experiment` exist to be
+compared with it.
 """
 
 from typing import Protocol
@@ -10,18 +11,18 @@ from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
 from eos_assets.sink.transaction_batch import TransactionBatch
 
-#: Why there is nothing to write.
+#: Why an attempt writes nothing.
 NothingToWrite = AlreadyDone | StalePlan | OffsetsMoved
 
 
 class OpenBatch(Protocol):
-    """A batch that is being written. It ends with `commit` or `abandon`, and with `close` in either case."""
+    """A batch that is being written. It ends with `commit` or `abandon`, and then with `close`."""
 
     @property
     def batch(self) -> TransactionBatch: ...
 
     def begin(self, next_offset: int) -> None:
-        """Called before records up to this source offset are produced; more than once in a batch."""
+        """Called before the records up to this source offset are produced, more than once in a batch."""
 
     def commit(self, next_offset: int) -> LedgerEntry: ...
 
@@ -33,7 +34,7 @@ class OpenBatch(Protocol):
     def close(self) -> None: ...
 
     def seconds_open(self) -> float:
-        """Seconds since the broker's timeout began to run; 0 if none runs."""
+        """How long the broker's transaction timeout has been running; 0 if it is not."""
 
 
 class Delivery(Protocol):
@@ -48,6 +49,6 @@ class Delivery(Protocol):
 
 
 class OpenDelivery(Protocol):
-    """How a job names its delivery: a function that workers can import."""
+    """A function that workers can import; a job names its delivery by it."""
 
     def __call__(self, attempt: Attempt) -> Delivery: ...

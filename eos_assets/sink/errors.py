@@ -1,82 +1,83 @@
-"""Kafka's errors in, what they mean for the data out: the one place that tells them apart."""
+"""What an error of Kafka's producer means for the data: the one place that classifies them."""
 
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.auth_errors import Denied, denial
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Fenced(TaskError):
-    """Somebody newer owns the transactional id. Nothing of this attempt is visible, and nothing is lost: the newer
-    attempt goes on from the last commit. The producer is closed, never aborted."""
+    """A newer attempt owns the transactional id. Nothing of this attempt is visible and nothing is lost: the newer
+    attempt continues from the last commit. The producer is closed, never aborted."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Code.FENCED, text)
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.FENCED, message)
 
 
 class Abortable(TaskError):
     """The transaction must be aborted. Nothing of it is visible; the next attempt resumes at the last commit."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Code.TRANSACTION_ABORTED, text)
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.TRANSACTION_ABORTED, message)
 
 
 class Fatal(TaskError):
-    """The producer is beyond use, or the outcome of a commit is unknown. Nobody guesses: the producer is discarded,
-    and the next attempt's `init_transactions` and ledger tell what happened."""
+    """The producer is unusable, or the outcome of a commit is unknown. The producer is discarded: the next attempt
+    learns the outcome from `init_transactions` and the ledger."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Code.COMMIT_UNKNOWN, text)
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.COMMIT_UNKNOWN, message)
 
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 
 
-def step(call: Callable[[], Answer], what: str, patience: float) -> Answer:
-    """One call of the transaction protocol: repeated while the error is retriable, until the patience ends."""
-    deadline = time.monotonic() + patience
+def call_transactional(call: Callable[[], Result], name: str, seconds: float) -> Result:
+    """Make one call of the transaction API, and repeat it until the deadline while its error is retriable."""
+    deadline = Deadline(seconds)
     while True:
         try:
             return call()
         except KafkaException as failure:
             error = failure.args[0]
-            if error.retriable() and time.monotonic() < deadline:
+            if error.retriable() and not deadline.passed:
                 continue
-            raise verdict(error, what) from failure
+            raise classify(error, name) from failure
 
 
-def verdict(error: KafkaError, what: str) -> Exception:
-    """The three kinds of error, told apart, and a fourth that no retry heals: a permission is missing."""
-    text = f"{what}: {error.name()}: {error.str()}"
+def classify(error: KafkaError, action: str) -> Exception:
+    """The three kinds of transactional errors, and a missing permission, which no retry can heal."""
+    message = f"{action}: {error.name()}: {error.str()}"
     if error.code() in FENCED:
-        return Fenced(text)
+        return Fenced(message)
     if kind := denial(error):
-        return Denied(text, kind)
+        return Denied(message, kind)
     if error.txn_requires_abort():
-        return Abortable(text)
-    return Fatal(text)
+        return Abortable(message)
+    return Fatal(message)
 
 
 @contextmanager
-def watchdog(seconds: float, what: str) -> Iterator[None]:
-    """Ends the worker if a call never returns (librdkafka may ignore its own timeouts); Spark runs the task again."""
+def watchdog(seconds: float, name: str) -> Iterator[None]:
+    """End the worker if a call does not return, because librdkafka may ignore its own timeouts. Spark then runs the
+    task again."""
 
-    def end() -> None:
-        sys.stderr.write(f"eos: {what} did not return within {seconds:.0f} s; ending this worker\n")
+    def end_worker() -> None:
+        sys.stderr.write(f"eos: {name} did not return within {seconds:.0f} s; ending this worker\n")
         sys.stderr.flush()
         os._exit(75)
 
-    timer = threading.Timer(seconds, end)
+    timer = threading.Timer(seconds, end_worker)
     timer.daemon = True
     timer.start()
     try:

@@ -1,9 +1,8 @@
-"""What a run asks of its tasks: plain data that travels to the workers."""
+"""What the driver asks of the tasks of one Spark job: plain data that travels to the workers."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
 from eos_assets.declare.options import Batching
 from eos_assets.errors import MEANINGS, Code, Reaction
@@ -13,7 +12,7 @@ from eos_assets.sink.faults import NoFaults
 if TYPE_CHECKING:
     from eos_assets.sink.delivery import OpenDelivery
 
-#: What librdkafka puts into one batch, unless told otherwise.
+#: librdkafka's default for `batch.size`.
 BATCH_BYTES = 1_000_000
 
 
@@ -22,33 +21,37 @@ class Job:
     """One Spark job over some source partitions."""
 
     names: Names
-    kafka: dict[str, Any] = field(repr=False)  # with the password
+    #: The client's configuration, with its password.
+    kafka: dict[str, Any] = field(repr=False)
+    #: Source partition → the range to write.
     ranges: dict[int, OffsetRange]
+    #: Source partition → where its ledger begins; without those that have a ledger entry.
     geneses: dict[int, int]
     topic_ids: dict[str, str]
+    #: Sink topic → its number of partitions.
     sink_partitions: dict[str, int]
     default_topic: str
     run: str
     run_attempt: int
     code_version: str
+    #: Every source record must give at least one row.
     total: bool
     batching: Batching
-    #: No batch of records may be larger: the smallest limit of the topics that are written.
+    #: `batch.size` of the producer: at most the smallest `max.message.bytes` of the topics that are written.
     batch_bytes: int = BATCH_BYTES
     faults: NoFaults = field(default_factory=NoFaults)
-    #: None: each batch is a transaction.
+    #: None: transactional.
     delivery: "OpenDelivery | None" = None
-    #: The one record of this job is set aside, because the function raises on it.
+    #: The job writes a single record, as a dead letter, because the transform raises on it.
     isolated: bool = False
-    #: The changelog topics of a stateful pipeline, by their number.
+    #: The changelog topics of a stateful pipeline; rows refer to them by their index.
     changelogs: tuple[str, ...] = ()
-    #: Source partition → changelog → its last offset that belongs to the state which this job was planned with.
+    #: Source partition → changelog → the last offset that belongs to the state from which the job was planned.
     marks: dict[int, dict[str, int]] = field(default_factory=dict)
-    #: How many partitions the source has, where that may not change.
+    #: Stateful pipelines: the number of source partitions, which may not change.
     source_partitions: int | None = None
-    #: The columns of a stateful pipeline's state, and their types.
+    #: Stateful pipelines: the columns of the state and their types.
     state_columns: dict[str, str] | None = None
-
     #: How often Spark tries a task.
     task_attempts: int = 1
 
@@ -57,9 +60,5 @@ class Job:
         return bool(self.changelogs)
 
     def spark_retries(self, code: Code, attempt: int) -> bool:
-        """Whether a task that fails in this attempt, counted from 0, may be healed by another attempt of Spark's."""
+        """Whether Spark will try a task again that fails with this code in this attempt, counted from 0."""
         return MEANINGS[code].reaction is Reaction.RETRY and attempt + 1 < self.task_attempts
-
-    @property
-    def mode(self) -> Mode:
-        return self.names.mode

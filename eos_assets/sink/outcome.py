@@ -1,4 +1,4 @@
-"""What became of one source partition in one run, as plain data: it travels from the tasks to the driver."""
+"""The result of one source partition in one run: plain data that travels from the tasks to the driver."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from eos_assets.errors import MEANINGS, Code, Reaction
 
-#: Where it is not known which source partition an outcome is about.
+#: The partition of an outcome that belongs to a whole task.
 NO_PARTITION = -1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the table at the end of a run: the code, the word that the report has for it, and the figures."""
+    """One row of the table at the end of a run: the code, the word for it in the report, and the figures."""
 
     partition: int
     outcome: str
@@ -38,17 +38,15 @@ class Outcome:
     def row(self) -> dict[str, Any]:
         return asdict(self)
 
-
-TYPES = {int: "long", str: "string", float: "double"}
-SPARK_SCHEMA = ", ".join(f"{field.name} {TYPES[field.type]}" for field in fields(Outcome))  # type: ignore[index]
-ARROW_TYPES = {int: pa.int64(), str: pa.string(), float: pa.float64()}
-ARROW_SCHEMA = pa.schema([(field.name, ARROW_TYPES[field.type]) for field in fields(Outcome)])  # type: ignore[index]
+    def to_arrow(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([self.row()], schema=ARROW_SCHEMA)
 
 
-def failed(partition: int, code: Code, reason: str, task_attempt: int) -> Outcome:
-    """The outcome of a task that could not even begin with a partition."""
-    return Outcome(partition, MEANINGS[code].outcome, 0, 0, task_attempt=task_attempt, reason=reason, code=code)
+TYPES = {int: ("long", pa.int64()), str: ("string", pa.string()), float: ("double", pa.float64())}
+SPARK_SCHEMA = ", ".join(f"{field.name} {TYPES[field.type][0]}" for field in fields(Outcome))  # type: ignore[index]
+ARROW_SCHEMA = pa.schema([(field.name, TYPES[field.type][1]) for field in fields(Outcome)])  # type: ignore[index]
 
 
-def record_batch(outcome: Outcome) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([outcome.row()], schema=ARROW_SCHEMA)
+def task_outcome(code: Code, reason: str, task_attempt: int) -> Outcome:
+    """The outcome of a task that failed before it could start with a partition."""
+    return Outcome(NO_PARTITION, MEANINGS[code].outcome, 0, 0, task_attempt=task_attempt, reason=reason, code=code)

@@ -1,4 +1,4 @@
-"""Pieces in, the same pieces out, and None whenever none came for a while: whoever waits may use the time."""
+"""Reading ahead: Arrow batches are read from Spark while a transaction opens or commits."""
 
 import threading
 from collections import deque
@@ -6,59 +6,59 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-#: So much is read ahead: what comes while a transaction is opened or committed.
+#: The most bytes that are read ahead.
 AHEAD_BYTES = 16 << 20
 
 
-class Arrivals:
-    """Reads pieces in a thread of its own, some ahead, so that Spark need not wait for us. The thread ends with the
-    pieces, or with its process."""
+class Prefetch:
+    """Reads Arrow batches in a thread of its own. The thread ends with the batches, or with its process."""
 
-    def __init__(self, pieces: Iterable[pa.RecordBatch], seconds: float) -> None:
-        self.pieces = pieces
-        self.seconds = seconds
-        self._arrived: deque[pa.RecordBatch] = deque()
+    def __init__(self, batches: Iterable[pa.RecordBatch], seconds: float) -> None:
+        self._batches = batches
+        self._seconds = seconds
+        self._ready: deque[pa.RecordBatch] = deque()
         self._bytes = 0
         self._ended = False
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
-        threading.Thread(target=self._read, daemon=True, name="eos-arrivals").start()
+        threading.Thread(target=self._read, daemon=True, name="eos-prefetch").start()
 
     def _read(self) -> None:
         failure: BaseException | None = None
         try:
-            for piece in self.pieces:
-                self._take_in(piece)
+            for batch in self._batches:
+                self._append(batch)
         except BaseException as raised:
             failure = raised
         with self._changed:
             self._ended, self._failure = True, failure
             self._changed.notify()
 
-    def _take_in(self, piece: pa.RecordBatch) -> None:
+    def _append(self, batch: pa.RecordBatch) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._arrived or self._bytes + piece.nbytes <= AHEAD_BYTES)
-            self._arrived.append(piece)
-            self._bytes += piece.nbytes
+            self._changed.wait_for(lambda: not self._ready or self._bytes + batch.nbytes <= AHEAD_BYTES)
+            self._ready.append(batch)
+            self._bytes += batch.nbytes
             self._changed.notify()
 
     def __iter__(self) -> Iterator[pa.RecordBatch | None]:
-        """All pieces that arrived are given out before what the reading of the next one raised is raised."""
+        """The batches in order, and None whenever none arrived for `seconds`. What reading raises is raised here, after
+        all batches that were read before it."""
         while True:
             with self._changed:
-                came = self._changed.wait_for(lambda: self._arrived or self._ended, self.seconds)
-                piece = self._arrived.popleft() if self._arrived else None
-                if piece is not None:
-                    self._bytes -= piece.nbytes
+                in_time = self._changed.wait_for(lambda: self._ready or self._ended, self._seconds)
+                batch = self._ready.popleft() if self._ready else None
+                if batch is not None:
+                    self._bytes -= batch.nbytes
                     self._changed.notify()
-                elif came:
+                elif in_time:
                     break
-            yield piece
+            yield batch
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def drain(self) -> None:
-        """Reads the rest and throws it away, so that nobody else reads from the same source meanwhile."""
+        """Read and discard the rest, so that this thread is not still reading when Spark uses the input again."""
         for _ in self:
             continue

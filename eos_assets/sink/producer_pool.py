@@ -1,4 +1,4 @@
-"""The producers of one source partition: a fresh one for every transaction, connected ahead of time."""
+"""The producers of one source partition: a new one for every transaction, connected ahead of time."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -9,8 +9,8 @@ CONNECT_SECONDS = 60.0
 
 
 class ProducerPool:
-    """Connecting takes as long as all the rest of a short transaction, so the next producer connects while a
-    transaction ends. It fences no other producer before its `init_transactions`."""
+    """Connecting takes as long as the rest of a short transaction, so the next producer connects while a transaction
+    ends. Before its `init_transactions` it fences no other producer."""
 
     def __init__(self, job: Job, partition: int) -> None:
         self.job = job
@@ -24,7 +24,7 @@ class ProducerPool:
         self._next = self._thread.submit(self._connect)
 
     def take(self) -> Producer:
-        """The producer that was prepared, or a new one."""
+        """Return the prepared producer, or a new one."""
         prepared, self._next = self._next, None
         return prepared.result() if prepared else self._connect()
 
@@ -45,6 +45,6 @@ class ProducerPool:
                 "message.timeout.ms": job.batching.timeout_ms,
             }
         )
-        # A connection that is not up yet makes init_transactions wait for a timer of half a second.
+        # Without an open connection, init_transactions waits for a timer of half a second.
         producer.connect(job.names.ledger, self.partition, CONNECT_SECONDS)
         return producer

@@ -1,4 +1,4 @@
-"""The rows of one source partition: checked for completeness and order, and cut into transaction batches."""
+"""The rows of one source partition: verified to be complete and in order, and cut into transaction batches."""
 
 import time
 from collections.abc import Iterable
@@ -12,17 +12,16 @@ from eos_assets.log.ledger import LedgerEntry
 from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.delivery import Delivery, NothingToWrite, OpenBatch
 from eos_assets.sink.errors import Fenced
-from eos_assets.sink.held_rows import Held
-from eos_assets.sink.job import Job
+from eos_assets.sink.held_rows import HeldRows
 
-#: The ledger entry of a batch holds at most this many digests of fetched files: about 100 KB.
-FILES = 1_000
-#: The largest number of outputs of a batch, however few records they came from.
-OUTPUTS = 1_000_000
+#: The most digests of fetched files in a ledger entry, about 100 KB.
+MAX_FILES = 1_000
+#: The most outputs of a batch, however few source records they come from.
+MAX_OUTPUTS = 1_000_000
 
 
 class RangeWriter:
-    """Writes the planned range from the position of its first open batch on. The rows come in the order of their
+    """Writes the planned range, from the position of its first open batch on. Rows arrive in the order of their
     origins."""
 
     def __init__(self, attempt: Attempt, delivery: Delivery, first: OpenBatch) -> None:
@@ -36,40 +35,41 @@ class RangeWriter:
         self.commit_seconds = 0.0
         self.last_offset = self.planned.start - 1
         self.next_ordinal = 0
-        #: The ordinals of the last record before the batch, None if the task did not see it, and of the last in it.
-        self.before = -1 if self.position == self.planned.start else None
-        self.reached = -1
-        self.held: Held | None = None
-        self.changed: tuple[int, bytes | None] | None = None
+        #: The ordinal of the last record before the batch, None if the task did not see it; and of the last in it.
+        self.ordinal_before = -1 if self.position == self.planned.start else None
+        self.last_ordinal = -1
+        self.held: HeldRows | None = None
+        #: Store and key of the last state change.
+        self.last_change: tuple[int, bytes | None] | None = None
 
-    def write(self, arrivals: Iterable[pa.RecordBatch | None]) -> None:
+    def write(self, batches: Iterable[pa.RecordBatch | None]) -> None:
         """Write and commit the whole range. None among the Arrow batches means that none arrived for a while."""
-        for rows in arrivals:
+        for rows in batches:
             if rows is not None:
-                self.take(rows)
-            if self.late():
-                self.next_batch()
-        self.write_held()
-        self.check_tail()
-        self.commit(self.planned.end)
-
-    def take(self, rows: pa.RecordBatch) -> None:
-        fresh = self.fresh(self.without_changes(rows))
-        if not fresh.num_rows:
-            return
-        if self.full():  # only now, when there is more: else the last batch might hold one record
-            self.next_batch()
-        self.produce(fresh)
+                self._take(rows)
+            if self._open_for_too_long():
+                self._next_batch()
+        self._write_held()
+        self._check_tail()
+        self._commit(self.planned.end)
 
     def close(self) -> None:
         if self.held is not None:
             self.held.close()
         self.open.close()
 
-    def next_batch(self) -> None:
-        """Commit what is complete and open the next batch after it."""
+    def _take(self, rows: pa.RecordBatch) -> None:
+        new_rows = self._check_order(self._write_state_changes(rows))
+        if not new_rows.num_rows:
+            return
+        if self._full():  # checked only now that there is more, so that no batch is left with a single record
+            self._next_batch()
+        self._produce_complete(new_rows)
+
+    def _next_batch(self) -> None:
+        """Commit what is complete, and open the next batch after it."""
         self.delivery.prepare_next()
-        self.commit(self.open.batch.next)
+        self._commit(self.open.batch.next)
         self.open.settle()
         self.open.close()
         following = self.delivery.open()
@@ -79,129 +79,133 @@ class RangeWriter:
         if following.batch.start != self.position:
             raise Fenced(f"after the commit of {self.position} the position is {following.batch.start}")
 
-    def without_changes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Write the changes of the state, which are sorted after all other rows, and return those."""
+    def _write_state_changes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Write the state changes, which are sorted after all other rows, and return the other rows."""
         if "store" not in rows.schema.names:
             return rows
         changes = rows.slice(rows["store"].null_count)
         if changes.num_rows:
-            self.check_once(changes)
+            self._check_one_change_per_key(changes)
             self.open.begin(self.position)
             self.open.batch.write_changes(changes)
         return rows.slice(0, rows["store"].null_count)
 
-    def check_once(self, changes: pa.RecordBatch) -> None:
-        """Check that each key changes once: of two states of one key, it is unknown which is the last."""
+    def _check_one_change_per_key(self, changes: pa.RecordBatch) -> None:
+        """With two states of one key it would be unknown which is the last."""
         stores, keys = changes["store"].to_numpy(), changes["key"]
-        again = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-        twice = np.flatnonzero(again & (stores[1:] == stores[:-1]))
-        if len(twice) or (stores[0], keys[0].as_py()) == self.changed:
-            key = keys[int(twice[0]) if len(twice) else 0].as_py()
+        equal = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+        repeated = np.flatnonzero(equal & (stores[1:] == stores[:-1]))
+        if len(repeated) or (stores[0], keys[0].as_py()) == self.last_change:
+            key = keys[int(repeated[0]) if len(repeated) else 0].as_py()
             raise TaskError(
                 Code.INVALID_RESULT, f"the function returned two states of the key {key!r}: return one row for each key"
             )
-        self.changed = (int(stores[-1]), keys[-1].as_py())
+        self.last_change = (int(stores[-1]), keys[-1].as_py())
 
-    def fresh(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows at or after the position, once it is proven that none before them is missing or out of order."""
+    def _check_order(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Verify that no record is missing or out of order, and return the rows at or after the position."""
         if not rows.num_rows:
             return rows
         offsets, ordinals = rows["o_offset"].to_numpy(), rows["o_ordinal"].to_numpy()
         steps = np.diff(offsets, prepend=self.last_offset)
         if (steps < 0).any():
-            at = offsets[np.argmax(steps < 0)]
+            offset = offsets[np.argmax(steps < 0)]
             raise TaskError(
                 Code.ROWS_OUT_OF_ORDER,
-                f"rows came out of order at source offset {at}: a transform that does so is not `ordered`",
+                f"rows arrived out of order at source offset {offset}: a transform that reorders is not `ordered`",
             )
-        jumps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
-        if jumps.any() and self.job.total:
-            at = int(np.argmax(jumps != 0))
-            raise left_out(self.job, self.attempt.partition, int(jumps[at]), int(offsets[at]))
+        gaps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
+        if gaps.any() and self.job.total:
+            row = int(np.argmax(gaps != 0))
+            raise self._record_left_out(int(gaps[row]), int(offsets[row]))
         self.last_offset, self.next_ordinal = int(offsets[-1]), int(ordinals[-1]) + 1
-        below = int(np.searchsorted(offsets, self.position))
-        if below:  # an earlier attempt committed these
-            self.before = int(ordinals[below - 1]) if offsets[below - 1] == self.position - 1 else None
-        return rows.slice(below)
+        committed = int(np.searchsorted(offsets, self.position))  # by an earlier attempt
+        if committed:
+            adjacent = offsets[committed - 1] == self.position - 1
+            self.ordinal_before = int(ordinals[committed - 1]) if adjacent else None
+        return rows.slice(committed)
 
-    def produce(self, rows: pa.RecordBatch) -> None:
-        """Produce all complete origins and hold the last one back, so that no cut splits an origin."""
+    def _produce_complete(self, rows: pa.RecordBatch) -> None:
+        """Produce all records but the last one, of which more rows may follow: no transaction splits a record."""
         offsets = rows["o_offset"].to_numpy()
-        more = 0
+        continued = 0
         if self.held is not None:
-            more = int(np.searchsorted(offsets, self.held.offset, side="right"))
-            self.held.add(rows.slice(0, more))
-        if more < rows.num_rows:
+            continued = int(np.searchsorted(offsets, self.held.offset, side="right"))
+            self.held.add(rows.slice(0, continued))
+        if continued < rows.num_rows:
             last = int(offsets[-1])
-            cut = int(np.searchsorted(offsets, last))
-            self.write_held(rows.slice(more, cut - more))
-            self.held = Held(last)
-            self.held.add(rows.slice(cut))
+            first_of_last = int(np.searchsorted(offsets, last))
+            self._write_held(rows.slice(continued, first_of_last - continued))
+            self.held = HeldRows(last)
+            self.held.add(rows.slice(first_of_last))
 
-    def write_held(self, following: pa.RecordBatch | None = None) -> None:
-        """Produce the origin that was held back, which is complete now, and the complete ones after it."""
+    def _write_held(self, following: pa.RecordBatch | None = None) -> None:
+        """Produce the held record, which is complete now, and the complete ones after it."""
         batches = [] if following is None or not following.num_rows else [following]
         held, self.held = self.held, None
-        if held is not None and held.wide:
+        if held is not None and held.spilled:
             if self.open.batch.records_in and not self.job.stateful:
-                self.next_batch()  # it may take a while: its transaction begins with it
+                self._next_batch()  # a record with this many outputs gets the transaction's full time
             for batch in held.batches():
-                self.produce_rows(batch)
+                self._produce(batch)
         elif held is not None:
             batches = [*held.batches(), *batches]
         if batches:
-            self.produce_rows(pa.concat_batches(batches))
+            self._produce(pa.concat_batches(batches))
 
-    def produce_rows(self, rows: pa.RecordBatch) -> None:
+    def _produce(self, rows: pa.RecordBatch) -> None:
         self.open.begin(int(rows["o_offset"][-1].as_py()) + 1)
         self.open.batch.write(rows, self.attempt.reader)
-        self.reached = int(rows["o_ordinal"][-1].as_py())
+        self.last_ordinal = int(rows["o_ordinal"][-1].as_py())
         self.attempt.reach("mid_produce", self.open.batch.start)
 
-    def full(self) -> bool:
-        """Whether the batch holds enough, together with the origin that is held back."""
-        batch, job = self.open.batch, self.job
-        if job.stateful or not batch.records_in:
-            return False  # the plan cuts a stateful range: after another cut the state would differ
+    def _full(self) -> bool:
+        """Whether the batch is large enough, together with the held record. The plan cuts a stateful range: with
+        another cut the state would differ."""
+        batch, limits = self.open.batch, self.job.batching
+        if self.job.stateful or not batch.records_in:
+            return False
         records = batch.records_in + (self.held is not None)
-        enough = records >= job.batching.records or batch.bytes_out >= job.batching.bytes
-        return enough or batch.records_out >= OUTPUTS or len(batch.files) >= FILES
+        enough = records >= limits.records or batch.bytes_out >= limits.bytes
+        return enough or batch.records_out >= MAX_OUTPUTS or len(batch.files) >= MAX_FILES
 
-    def late(self) -> bool:
-        """Whether to commit what is complete although more may come: the wait might outlast the transaction."""
+    def _open_for_too_long(self) -> bool:
+        """Whether waiting for more rows might outlast the transaction timeout."""
         if self.job.stateful or not self.open.batch.records_in:
             return False
-        return self.open.seconds_open() > self.attempt.patience / 2
+        return self.open.seconds_open() > self.attempt.timeout / 2
 
-    def check_tail(self) -> None:
-        """Check that no visible record is between the last row and the end: the transform would have dropped it."""
+    def _check_tail(self) -> None:
+        """Verify that no visible record is between the last row and the end: the transform would have dropped it."""
         if self.last_offset + 1 >= self.planned.end:
             return
         visible = self.attempt.reader.first_visible(self.attempt.partition, self.last_offset + 1, self.planned.end)
         if visible is None:
             return
         if self.job.total:
-            raise left_out(self.job, self.attempt.partition, None, visible)
-        self.before = None  # some were dropped, and not counted
+            raise self._record_left_out(None, visible)
+        self.ordinal_before = None  # records were dropped that nothing counted
 
-    def dropped(self) -> int | None:
+    def _count_dropped(self) -> int | None:
         """The number of records of the batch that gave no row; None if the task did not see all of them."""
         if self.job.total:
             return 0
-        return None if self.before is None else max(0, self.reached - self.before) - self.open.batch.records_in
+        if self.ordinal_before is None:
+            return None
+        return max(0, self.last_ordinal - self.ordinal_before) - self.open.batch.records_in
 
-    def commit(self, next_offset: int) -> None:
-        self.open.batch.dropped, self.before = self.dropped(), self.reached
+    def _commit(self, next_offset: int) -> None:
+        self.open.batch.dropped, self.ordinal_before = self._count_dropped(), self.last_ordinal
         started = time.monotonic()
         self.entries.append(self.open.commit(next_offset))
         self.commit_seconds += time.monotonic() - started
         self.position = next_offset
 
-
-def left_out(job: Job, partition: int, count: int | None, offset: int) -> TaskError:
-    return TaskError(
-        Code.RECORD_LEFT_OUT,
-        f"the transform left out {'some' if count is None else count} record(s) of {job.names.source}/{partition} near "
-        f"offset {offset}, without an output, an error or skip = true. Return a row with skip = true for what is left "
-        "out on purpose, or declare drops=True; nothing of this batch was committed",
-    )
+    def _record_left_out(self, count: int | None, offset: int) -> TaskError:
+        place = f"{self.job.names.source}/{self.attempt.partition} near offset {offset}"
+        return TaskError(
+            Code.RECORD_LEFT_OUT,
+            f"the transform left out {'some' if count is None else count} record(s) of {place}, without an output, an "
+            "error or skip = true. Return a row with skip = true for what is left out on purpose, or declare "
+            "drops=True; nothing of this batch was committed",
+        )

@@ -1,43 +1,44 @@
 """The protocol of one transaction, for one batch of one source partition.
 
-    Step 1. New producer with the transactional id of the partition.
-    Step 2. `init_transactions`: fences every older attempt and resolves what it left open.
+    Step 1. Take a new producer with the transactional id of the partition.
+    Step 2. `init_transactions`: fence every older attempt and resolve what it left open.
     Step 3. Read the last committed ledger entry and the stable group offset. The ledger decides.
-    Step 4. Compare with the plan: go on, already done, stale, or refuse.
+    Step 4. Compare them with the plan: go on, already done, stale plan, or refuse.
     Step 5. Begin at the first record; produce outputs and dead letters; take their offsets from the delivery
             reports; produce the provenance map and the ledger entry; send the source offset; commit.
-    Step 6. Prove it: the stable group offset must be at least the new one.
+    Step 6. Prove the commit: the stable group offset must be at least the new one.
 
-`docs/exactly-once.md` has the same steps, with what happens to the data if the worker dies at each of them.
+`docs/exactly-once.md` has the same steps, and what happens to the data if the worker dies at each of them.
 """
 
 import time
 from contextlib import suppress
+from functools import partial
 
+from eos_assets.deadlines import Deadline, poll_until
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.producer import Producer
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.sink.attempt import Attempt
-from eos_assets.sink.committed import compare, compare_again
 from eos_assets.sink.delivery import NothingToWrite
-from eos_assets.sink.errors import Fatal, step, watchdog
+from eos_assets.sink.errors import Fatal, call_transactional, watchdog
 from eos_assets.sink.producer_pool import ProducerPool
-from eos_assets.sink.resume import GoOn, OffsetsMoved
+from eos_assets.sink.resume import GoOn, OffsetsMoved, compare, compare_again
 from eos_assets.sink.transaction_batch import TransactionBatch
 
 INIT_SECONDS = 60.0
 ABORT_SECONDS = 10.0
-#: An open transaction of another producer in a shared sink may hold a partition back for longer.
+#: In a shared sink, an open transaction of another producer may hold back the last stable offset for longer.
 SETTLE_SECONDS = 0.1
-#: After these the producer may do nothing but close.
+#: After these errors the producer may only be closed.
 NOT_ABORTED = (Code.FENCED, Code.TRANSACTION_TIMED_OUT, Code.COMMIT_UNKNOWN)
 
 
 class Transaction:
     """One transaction and its producer, from `open` to `commit` or `abandon`.
 
-    Each transaction gets a fresh producer: without transaction protocol v2 a delayed end of an older transaction could
-    hit a later one of the same epoch, and a new `init_transactions` bumps the epoch.
+    Each transaction has its own producer: without transaction protocol v2, a delayed end of an older transaction could
+    hit a later one of the same epoch, and only a new `init_transactions` bumps the epoch.
     """
 
     def __init__(self, attempt: Attempt, producer: Producer, position: int, *, new_ledger: bool) -> None:
@@ -45,7 +46,7 @@ class Transaction:
         self.producer = producer
         self.batch = TransactionBatch(attempt.job, attempt.partition, position, producer)
         self.new_ledger = new_ledger
-        #: When it began; 0 before that, and after the commit.
+        #: The clock when the transaction began; 0 if none is open.
         self.began_at = 0.0
 
     @classmethod
@@ -57,7 +58,7 @@ class Transaction:
         try:
             # Step 2.
             with watchdog(2 * INIT_SECONDS, "init_transactions"):
-                step(lambda: producer.init_transactions(INIT_SECONDS), "init_transactions", INIT_SECONDS)
+                call_transactional(lambda: producer.init_transactions(INIT_SECONDS), "init_transactions", INIT_SECONDS)
             attempt.reach("after_init")
             # Step 3.
             tail = attempt.reader.ledger_tail(attempt.partition)
@@ -76,49 +77,50 @@ class Transaction:
         return decision
 
     def begin(self, next_offset: int) -> None:
-        """The first part of step 5, at the first record to write and not before."""
+        """The first part of step 5: at the first record to write, and not earlier."""
         if not self.began_at:
             self.producer.begin_transaction()
             self.began_at = time.monotonic()
 
     def commit(self, next_offset: int) -> LedgerEntry:
         """The rest of step 5, and step 6."""
-        attempt, names, patience = self.attempt, self.attempt.job.names, self.attempt.patience
+        attempt, names, timeout = self.attempt, self.attempt.job.names, self.attempt.timeout
         self.begin(next_offset)
         entry = self.batch.complete(next_offset, attempt.task_attempt, genesis=self.new_ledger)
         attempt.reach("after_offsets", self.batch.start)
-        with watchdog(2 * patience + 10, "the end of the transaction"):
+        with watchdog(2 * timeout + 10, "the end of the transaction"):
             offset = (names.source, attempt.partition, next_offset, names.group)
-            step(lambda: self.producer.send_offset(*offset, patience), "send_offsets_to_transaction", patience)
+            call_transactional(
+                lambda: self.producer.send_offset(*offset, timeout), "send_offsets_to_transaction", timeout
+            )
             self.batch.buffer.flush()
             attempt.reach("before_commit", self.batch.start)
-            step(lambda: self.producer.commit_transaction(patience), "commit_transaction", patience)
+            call_transactional(lambda: self.producer.commit_transaction(timeout), "commit_transaction", timeout)
         self.began_at = 0.0
         attempt.reach("after_commit", self.batch.start)
         # Step 6.
         proven = attempt.reader.group_offset(attempt.partition)
         if proven is None or proven < next_offset:
-            place = f"partition {attempt.partition}"
-            raise Fatal(f"committed {next_offset} of {place}, but the stable group offset is {proven}")
+            raise Fatal(f"partition {attempt.partition}: committed {next_offset}, but the group offset is {proven}")
         return entry
 
     def settle(self) -> None:
-        """Wait a moment until the commit has reached every partition, which is after its answer. If the next
-        `init_transactions` came earlier, librdkafka would wait for half a second before it asks again."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        for (topic, partition), written in self.producer.delivered.items():
-            while time.monotonic() < deadline:
-                if self.attempt.reader.is_stable(topic, partition, written[-1][-1], SETTLE_SECONDS):
-                    break
-                time.sleep(0.001)
+        """Wait until the commit has reached every partition, which is later than its response. An `init_transactions`
+        before that is rejected, and librdkafka repeats it only after half a second."""
+        deadline = Deadline(SETTLE_SECONDS)
+        for (topic, partition), ranges in self.producer.delivered.items():
+            is_stable = partial(self.attempt.reader.is_stable, topic, partition, ranges[-1][-1], SETTLE_SECONDS)
+            poll_until(is_stable, deadline.remaining, pause=0.001)
 
     def abandon(self, failure: BaseException) -> None:
-        """After a failure: an abortable transaction is aborted, a fenced or broken producer is only closed. What is
-        left open is aborted by the next `init_transactions`, or by the broker after the transaction timeout."""
+        """After a failure, abort an abortable transaction; a fenced or unusable producer is only closed. What is left
+        open is aborted by the next `init_transactions`, or by the broker after the transaction timeout."""
         if not self.began_at or getattr(failure, "code", None) in NOT_ABORTED:
             return
-        with watchdog(self.attempt.patience + 10, "abort_transaction"), suppress(TaskError):
-            step(lambda: self.producer.abort_transaction(ABORT_SECONDS), "abort_transaction", ABORT_SECONDS)
+        with watchdog(self.attempt.timeout + 10, "abort_transaction"), suppress(TaskError):
+            call_transactional(
+                lambda: self.producer.abort_transaction(ABORT_SECONDS), "abort_transaction", ABORT_SECONDS
+            )
 
     def close(self) -> None:
         self.producer.close()
@@ -128,7 +130,7 @@ class Transaction:
 
 
 class TransactionalDelivery:
-    """Exactly once: each batch of a source partition is one transaction, with a producer of its own."""
+    """Exactly once: each batch of a source partition is one transaction, with its own producer."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt

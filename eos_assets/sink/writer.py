@@ -1,9 +1,11 @@
 """One source partition in one task, from its rows to its outcome."""
 
 import contextlib
+import itertools
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
@@ -12,44 +14,43 @@ from eos_assets.kafka.auth_errors import REMEDY, Denied
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.log.reader import SourceReader
 from eos_assets.sink.attempt import Attempt
-from eos_assets.sink.batches import cut
 from eos_assets.sink.delivery import Delivery, NothingToWrite
-from eos_assets.sink.errors import Fenced, verdict
+from eos_assets.sink.errors import Fenced, classify
 from eos_assets.sink.job import Job
 from eos_assets.sink.outcome import Outcome
-from eos_assets.sink.prefetch import Arrivals
+from eos_assets.sink.prefetch import Prefetch
 from eos_assets.sink.range_writer import RangeWriter
 from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
 from eos_assets.sink.transaction import TransactionalDelivery
 
-#: The outcome of a partition whose attempt ends at step 4.
+#: The outcome of an attempt that ends at step 4.
 ENDED = {AlreadyDone: Code.ALREADY_DONE, StalePlan: Code.STALE_PLAN, OffsetsMoved: Code.OFFSETS_MOVED}
 
 
 class PartitionWriter:
-    """Writes one source partition and reports what became of it."""
+    """Writes one source partition, and reports the outcome."""
 
     def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
         self.attempt = Attempt(job, planned, task_attempt, SourceReader(job.kafka, job.names))
         self.delivery: Delivery = (job.delivery or TransactionalDelivery)(self.attempt)
         #: Both are None until there is something to write.
-        self.arrivals: Arrivals | None = None
+        self.input: Prefetch | None = None
         self.writer: RangeWriter | None = None
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
-        """Raise what another attempt by Spark may heal; everything else is an outcome with its code."""
+        """Raise what Spark's next attempt may heal; everything else is an outcome with its code."""
         try:
-            return self.write(rows)
+            return self._write(rows)
         except Exception as failure:
-            error = self.coded(failure)
-            self.abandon(error)
+            error = self._with_code(failure)
+            self._abandon(error)
             if self.attempt.job.spark_retries(error.code, self.attempt.task_attempt):
                 raise error from failure
-            with contextlib.suppress(TaskError):  # the first error is the one that counts
-                self.drain()
-            return self.outcome(error.code, reason=str(error))
-        except BaseException as ended:
-            self.abandon(ended)
+            with contextlib.suppress(TaskError):  # the first error is the one to report
+                self._drain()
+            return self._outcome(error.code, reason=str(error))
+        except BaseException as interrupt:
+            self._abandon(interrupt)
             raise
         finally:
             if self.writer is not None:
@@ -57,37 +58,37 @@ class PartitionWriter:
             self.delivery.close()
             self.attempt.reader.close()
 
-    def write(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
+    def _write(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
         job = self.attempt.job
         if not job.stateful:  # the plan cuts a stateful range
-            rows = cut(rows, job.batching.records)
-        self.arrivals = Arrivals(rows, self.attempt.patience / 20)
+            rows = split_by_origins(rows, job.batching.records)
+        self.input = Prefetch(rows, self.attempt.timeout / 20)
         first = self.delivery.open()
         if isinstance(first, NothingToWrite):
-            self.drain()
-            return self.outcome(ENDED[type(first)], first.position, getattr(first, "reason", ""))
+            self._drain()
+            return self._outcome(ENDED[type(first)], first.position, getattr(first, "reason", ""))
         self.writer = RangeWriter(self.attempt, self.delivery, first)
-        self.writer.write(self.arrivals)
-        return self.outcome(Code.COMMITTED)
+        self.writer.write(self.input)
+        return self._outcome(Code.COMMITTED)
 
-    def abandon(self, failure: BaseException) -> None:
+    def _abandon(self, failure: BaseException) -> None:
         if self.writer is not None:
             self.writer.open.abandon(failure)
 
-    def drain(self) -> None:
-        if self.arrivals is not None:
-            self.arrivals.drain()
+    def _drain(self) -> None:
+        if self.input is not None:
+            self.input.drain()
 
-    def coded(self, failure: Exception) -> TaskError:
-        """The error with its code. Errors of Spark's own side never reach this place, so all of them are ours."""
+    def _with_code(self, failure: Exception) -> TaskError:
+        """The failure as an error with a code. Spark's own errors never reach this place."""
         if isinstance(failure, KafkaException):
-            failure = verdict(failure.args[0], f"partition {self.attempt.partition}")
-        if isinstance(failure, Fenced) and self.timed_out():
-            return TaskError(Code.TRANSACTION_TIMED_OUT, self.timeout_message())
+            failure = classify(failure.args[0], f"partition {self.attempt.partition}")
+        if isinstance(failure, Fenced) and self._timed_out():
+            return TaskError(Code.TRANSACTION_TIMED_OUT, self._timeout_message())
         if isinstance(failure, Fenced):
             return Fenced(f"a newer attempt took over ({failure})")
         if isinstance(failure, Denied):
-            return Denied(self.lacking(failure), failure.kind)
+            return Denied(self._permission_message(failure), failure.kind)
         if isinstance(failure, TaskError):
             return failure
         if isinstance(failure, EosError):
@@ -95,12 +96,12 @@ class PartitionWriter:
         traceback.print_exception(failure)  # to the log of the executor
         return TaskError(Code.UNEXPECTED, f"{type(failure).__name__}: {failure}")
 
-    def timed_out(self) -> bool:
-        """Whether the broker may have aborted a slow transaction: the error is the same as for a fenced producer, and
-        only the elapsed time distinguishes the two."""
-        return self.writer is not None and self.writer.open.seconds_open() > self.attempt.patience
+    def _timed_out(self) -> bool:
+        """Whether the broker may have aborted a slow transaction: its error is that of a fenced producer, and only the
+        elapsed time distinguishes the two."""
+        return self.writer is not None and self.writer.open.seconds_open() > self.attempt.timeout
 
-    def timeout_message(self) -> str:
+    def _timeout_message(self) -> str:
         remedy = ": declare a longer one, or fewer records" if self.attempt.job.stateful else ""
         return (
             f"partition {self.attempt.partition}: the broker aborted a transaction that was open for longer than "
@@ -108,18 +109,17 @@ class PartitionWriter:
             "and it is tried again"
         )
 
-    def lacking(self, missing: Denied) -> str:
-        """What to grant: no retry heals it, and nothing of this attempt is visible."""
-        names, who = self.attempt.job.names, f"User:{self.attempt.job.kafka.get('sasl.username', 'ANONYMOUS')}"
-        places = {
+    def _permission_message(self, denied: Denied) -> str:
+        names, principal = self.attempt.job.names, f"User:{self.attempt.job.kafka.get('sasl.username', 'ANONYMOUS')}"
+        permissions = {
             "transactional id": f"Write on transactional-id {names.transactional_prefix}…",
             "group": f"Read on group {names.group}",
         }
-        lacks = places.get(missing.kind, f"a permission on a {missing.kind}")
-        remedy = REMEDY.format(principal=who).replace("PIPELINE", names.pipeline)
-        return f"{who} lacks {lacks} ({missing}). Nothing of this attempt is visible. {remedy}"
+        permission = permissions.get(denied.kind, f"a permission on a {denied.kind}")
+        remedy = REMEDY.format(principal=principal).replace("PIPELINE", names.pipeline)
+        return f"{principal} lacks {permission} ({denied}). Nothing of this attempt is visible. {remedy}"
 
-    def outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:
+    def _outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:
         attempt, writer = self.attempt, self.writer
         entries = writer.entries if writer else []
         if position is None:
@@ -140,3 +140,11 @@ class PartitionWriter:
             reason=reason,
             code=code,
         )
+
+
+def split_by_origins(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    """Split Arrow batches so that each holds at most this many source records: a transaction can end between two."""
+    for batch in batches:
+        first_rows = np.flatnonzero(np.diff(batch["o_offset"].to_numpy())) + 1
+        for low, high in itertools.pairwise([0, *first_rows[count - 1 :: count].tolist(), batch.num_rows]):
+            yield batch.slice(low, high - low)

@@ -1,6 +1,6 @@
 """Whether files are still those that were delivered, and when nobody can say."""
 
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -39,9 +39,8 @@ def test_where_nothing_is_declared_nothing_is_evaluated(monkeypatch: pytest.Monk
     assert finding.detail.startswith("not evaluated: no place for files is declared here")
 
 
-def test_a_root_that_is_not_there_is_told_of_each_file(access: Access) -> None:
-    assert access.root is not None
-    missing = replace(access, root=access.root / "missing")
+def test_a_root_that_is_not_there_is_told_of_each_file(tmp_path: Path) -> None:
+    missing = Access(root=tmp_path / "missing")
     seen = seen_again(b"file:///in/a.csv", 0, 0, "sha256:a", missing)
     assert seen.today is None
     assert "cannot be read: No such file" in seen.reason

@@ -147,7 +147,7 @@ def test_a_dead_letter_is_written_although_its_headers_cannot_be_read(make_lab: 
     assert letter.value() == b"no number"
     headers = dict(letter.headers() or [])
     assert headers["eos.error"] == b"no integer"
-    assert headers["eos.headers"] == b"left out: a name among them is no UTF-8"
+    assert headers["eos.headers"] == b"left out: a header key is not valid UTF-8"
     assert lab.broken() == set()
 
 

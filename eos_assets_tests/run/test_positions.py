@@ -224,7 +224,7 @@ def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeL
     report = lab.run()
     assert not report.complete
     assert report.outcomes[-1].outcome == "refused"
-    assert "the ledger says 60, the group offset says 10" in report.outcomes[-1].reason
+    assert "the ledger ends at 60, and the group offset is 10" in report.outcomes[-1].reason
     assert "offsets_match_ledger" in lab.broken()
     lab.assert_squares(range(60))
 
@@ -246,7 +246,7 @@ def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab
     report = run.result()
     assert not report.complete
     assert report.outcomes[-1].outcome == "refused"
-    assert "the ledger says 100, the group offset says 10" in report.outcomes[-1].reason
+    assert "the ledger ends at 100, and the group offset is 10" in report.outcomes[-1].reason
     lab.assert_squares(range(100))
     assert lab.broken() == {"offsets_match_ledger"}
     move_group_offset(lab, 100)  # the remedy that was said

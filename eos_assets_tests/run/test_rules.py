@@ -224,7 +224,7 @@ def test_failures_repeat_by_seed_and_do_not_fail_for_ever() -> None:
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1])
 def test_a_probability_outside_is_refused(probability: float) -> None:
-    with pytest.raises(EosError, match="does not exist"):
+    with pytest.raises(EosError, match="is not valid"):
         Faults(probability=probability)
 
 

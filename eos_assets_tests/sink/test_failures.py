@@ -10,7 +10,7 @@ from eos_assets_tests.run.lab import Lab
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(EosError, match="no kind of failure"):
+    with pytest.raises(EosError, match="Failure kind during_lunch does not exist"):
         Faults(kind="during_lunch")
 
 
@@ -30,7 +30,7 @@ def test_a_failure_comes_on_its_side_of_the_commit() -> None:
         before.fail_transaction(*place)
     before.fail_committed(*place)
     after.fail_transaction(*place)
-    with pytest.raises(InjectedFailure, match="behind the commit"):
+    with pytest.raises(InjectedFailure, match="after the commit"):
         after.fail_committed(*place)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eos_assets.sink.prefetch import AHEAD_BYTES, Arrivals
+from eos_assets.sink.prefetch import AHEAD_BYTES, Prefetch
 from eos_assets_tests.waiting import wait_for
 
 
@@ -24,7 +24,7 @@ def test_who_waits_for_pieces_is_told_and_hears_of_failures() -> None:
     seen: list[pa.RecordBatch | None] = []
 
     def take_in() -> None:
-        for arrived in Arrivals(pieces(), 0.01):
+        for arrived in Prefetch(pieces(), 0.01):
             seen.append(arrived)
             if arrived is None:
                 go_on.set()
@@ -47,7 +47,7 @@ def test_so_much_is_read_ahead_and_no_more(size: int, ahead: int) -> None:
             given.append(number)
             yield piece
 
-    arrivals = iter(Arrivals(pieces(), 30))
+    arrivals = iter(Prefetch(pieces(), 30))
     wait_for(lambda: len(given) == ahead + 1)  # the last one is in the reader's hand
     assert next(arrivals) is not None
     wait_for(lambda: len(given) == ahead + 2)
@@ -57,5 +57,5 @@ def test_so_much_is_read_ahead_and_no_more(size: int, ahead: int) -> None:
 
 def test_what_nobody_wants_is_read_to_its_end() -> None:
     left = iter([pa.record_batch({"a": [n]}) for n in range(100)])
-    Arrivals(left, 30).drain()
+    Prefetch(left, 30).drain()
     assert next(left, None) is None

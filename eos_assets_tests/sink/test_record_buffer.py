@@ -14,7 +14,7 @@ from eos_assets.errors import TaskError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
 from eos_assets.sink.job import Job
-from eos_assets.sink.record_buffer import NEVER_TAKEN, RecordBuffer
+from eos_assets.sink.record_buffer import REJECTED, RecordBuffer
 from eos_assets.sink.target import Target
 from eos_assets_tests.plugin import MakeTopic
 
@@ -38,7 +38,7 @@ def test_a_timestamp_that_the_broker_refuses_is_hopeless(
     producer.close()
 
 
-@pytest.mark.parametrize("code", NEVER_TAKEN)
+@pytest.mark.parametrize("code", REJECTED)
 def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transaction(code: int) -> None:
     """Records of other partitions tell only that they were thrown away."""
     told = KafkaError(KafkaError._PURGE_QUEUE)
@@ -62,7 +62,7 @@ def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
         transaction_error=lambda: None,
     )
     target = Target("t", 1)
-    target.note(np.arange(10, 16), np.zeros(6, np.int64))
+    target.add(np.arange(10, 16), np.zeros(6, np.int64))
     told = r"one of 3 records, the output of s/0 offset 12 to 14, was not delivered to t/1: .*raise its max\.message"
     with pytest.raises(TaskError, match=told):
         RecordBuffer(JOB, 0, cast(Producer, refused)).flush({("t", 1): target})
@@ -94,6 +94,6 @@ def test_what_the_client_would_change_is_hopeless(
     )
     buffer = RecordBuffer(JOB, 0, Producer(connection.config()))
     with pytest.raises(TaskError, match=told):
-        buffer.produce_one_by_one(Target(topic, 0), pa.RecordBatch.from_pylist([row, {**row, **changed}], schema))
+        buffer.produce_rows(Target(topic, 0), pa.RecordBatch.from_pylist([row, {**row, **changed}], schema))
     buffer.flush()
     buffer.producer.close()

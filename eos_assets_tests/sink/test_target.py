@@ -16,7 +16,7 @@ def test_each_record_is_mapped_once_to_its_own_offset_however_late_reports_come(
     target, taken, low = Target("sink", 0), [], 0
     for count in noted:
         numbers = np.arange(low, low + count)
-        target.note(numbers // 2, numbers % 2)
+        target.add(numbers // 2, numbers % 2)
         low += count
         rows = target.take_delivered(upto(reports, low - late), multiple)
         if rows is not None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
-from eos_assets.sink.whole_input import BrokenOff, task_input, to_the_end
+from eos_assets.sink.task_input import InputIncomplete, read_to_end, task_input
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
 
@@ -22,11 +22,11 @@ def telling(told: Path) -> Task:
     """A task that writes down how its rows ended."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = to_the_end(batches, task_input())
+        rows = read_to_end(batches, task_input())
         try:
             count = sum(batch.num_rows for batch in rows)
-        except BrokenOff:
-            told.write_text("broken off")
+        except InputIncomplete:
+            told.write_text("incomplete")
             raise
         told.write_text(f"{count} rows")
         yield pa.record_batch({"n": [count]})
@@ -45,7 +45,7 @@ def test_spark_4_2_marks_the_end_of_the_rows(spark: SparkSession, tmp_path: Path
     with pytest.raises(Exception, match="on purpose"):
         failing.mapInArrow(telling(tmp_path / "broken"), "n long").collect()
     broken = tmp_path / "broken"  # Spark does not wait for the worker
-    assert wait_for(lambda: broken.exists() and broken.read_text()) == "broken off"
+    assert wait_for(lambda: broken.exists() and broken.read_text()) == "incomplete"
 
 
 def even(records: DataFrame) -> DataFrame:
