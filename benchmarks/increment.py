@@ -1,8 +1,7 @@
-"""What a small or a large increment costs: its run, its proof and its audit tables.
+"""Measure the run, the proof and the update of the audit tables for new records.
 
-`benchmarks/increment.py 1000 7` fills a topic with so many new records, runs, proves and updates the audit tables, in
-so many rounds after some to warm up, on a broker and a Spark of its own. The figures are medians, and between which of
-them the middle half of the rounds lies.
+`python benchmarks/increment.py [records] [rounds] [warm-ups]` starts a broker and a Spark of its own. The figures are
+medians over the rounds, with the quartiles.
 """
 
 import statistics
@@ -46,9 +45,9 @@ def main() -> None:
                 "audit tables": tables.update,
             }
             for name, step in steps.items():
-                begun = time.monotonic()
+                start = time.monotonic()
                 result = step()
-                took = time.monotonic() - begun
+                took = time.monotonic() - start
                 assert getattr(result, "complete", True), name
                 assert getattr(result, "holds", True), name
                 if name == "proof":
@@ -66,6 +65,7 @@ def main() -> None:
 
 
 def spread(figures: list[float]) -> str:
+    """The median and the quartiles."""
     low, median, high = statistics.quantiles(figures, n=4, method="inclusive")
     return f"{median:.2f} ({low:.2f} to {high:.2f})"
 

@@ -1,4 +1,4 @@
-"""The memory of Spark's Python workers, sampled from the outside."""
+"""Sample the memory of Spark's Python workers from another process."""
 
 import threading
 
@@ -6,7 +6,7 @@ import psutil
 
 
 class Sampler:
-    """The highest resident memory of any Python worker while it watches."""
+    """The highest resident memory of any Python worker inside the `with` block."""
 
     def __init__(self) -> None:
         self.peak = 0

@@ -1,6 +1,6 @@
-"""What a shuffle in a transform costs: the same pipeline with and without `repartition`, in turns on one broker.
+"""Measure a shuffle in a transform: the same pipeline with and without `repartition`, in turns on one broker.
 
-`python benchmarks/shuffle.py [records] [rounds]`. The ratio is the median of the rounds' own ratios, after a warm-up.
+`python benchmarks/shuffle.py [records] [rounds]` prints the median of the ratios of the rounds, after a warm-up.
 """
 
 import statistics

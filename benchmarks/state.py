@@ -1,7 +1,7 @@
-"""A state of many keys on a Spark of one gigabyte: what its Python workers take, and how long a job on top of it lasts.
+"""Measure a state of many keys on a Spark of one gigabyte: the memory of its Python workers and the time of a run.
 
-`python benchmarks/state.py [keys]` runs on a broker of its own. First every key gets a record, then a new run books
-records of a few keys, for which the whole state is loaded from the changelog.
+`python benchmarks/state.py [keys]` starts a broker of its own. The first run writes one record per key. The second one
+writes records of a few keys and loads the whole state from the changelog.
 """
 
 import json
@@ -30,8 +30,8 @@ def send(connection: Connection, accounts: range, turn: int) -> None:
     producer = Producer(connection.config(partitioner="murmur2_random", queue_buffering_max_messages=10_000_000))
     for number in accounts:
         account = f"account-{number:010d}"
-        told = {"transaction_id": f"{turn}-{number}", "account": account, "amount": "1.25", "currency": "EUR"}
-        producer.produce(balances.source.name, json.dumps(told), account)
+        transaction = {"transaction_id": f"{turn}-{number}", "account": account, "amount": "1.25", "currency": "EUR"}
+        producer.produce(balances.source.name, json.dumps(transaction), account)
         if number % 10_000 == 0:
             producer.poll(0)
     producer.flush()
@@ -45,13 +45,13 @@ def main() -> None:
         create_topics([balances.source, *balances.own_topics()], connection)
         for turn, accounts in enumerate((range(KEYS), range(0, KEYS, max(1, KEYS // FEW)))):
             send(connection, accounts, turn)
-            begun = time.monotonic()
+            start = time.monotonic()
             with Sampler() as sampler:
                 assert run_pipeline(balances, spark, connection).complete
-            seconds = time.monotonic() - begun
-            told = f"{len(accounts):,} records in {seconds:.0f} s, Python workers at most {sampler.peak / 2**20:.0f} MB"
-            console.print(told)
-            assert sampler.peak, "no Python worker was seen"
+            seconds = time.monotonic() - start
+            memory = f"Python workers at most {sampler.peak / 2**20:.0f} MB"
+            console.print(f"{len(accounts):,} records in {seconds:.0f} s, {memory}")
+            assert sampler.peak, "found no Python worker"
         with Sampler() as sampler:
             proof = verify_pipeline(balances, spark, connection)
         console.print(f"proven: {proof.holds}, Python workers at most {sampler.peak / 2**20:.0f} MB")

@@ -1,11 +1,11 @@
-"""The price of exactly once: our sink against Spark's own at-least-once sink and our weaker mode, in one run.
+"""Compare the throughput of exactly once with at least once and with Spark's own Kafka sink.
 
-All contenders read the same records with the same reader settings and apply the same transform. They take turns,
-another one first in each round; the first rounds warm the JVMs up, and the figures are medians. A ratio is the median
-of the rounds' own ratios: a machine that becomes slower for a minute slows all contenders of a round. Behind a median
-stands between what half of the rounds lie: so much differs one round from the next, and it takes many of them to tell a
-few per cent. `make bench` runs it on a broker of its own, in about eight minutes. With a third argument, `ours`,
-Spark's sink stays away, and the rounds that tell our two modes apart take two thirds of the time.
+All contenders read the same records with the same reader settings and apply the same transform. They take turns, and
+the order changes in each round. The first rounds warm the JVMs up. The figures are medians with quartiles. A ratio is
+the median of the ratios of the rounds, because a machine that is slow for a minute slows all contenders of a round.
+
+`make bench` starts a broker of its own and takes about eight minutes. With a third argument, `ours`, Spark's sink is
+left out, and a run takes two thirds of the time.
 """
 
 import statistics
@@ -31,12 +31,12 @@ from eos_assets.log.ranges import OffsetRange
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
 from eos_assets.run.run import RunOptions, run_pipeline
-from eos_assets.transform.source import records
+from eos_assets.transform.source import read_records
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
 ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 21
-#: So long the JVMs still become faster, the broker longest: exactly once, it took 4.7 s of the processors in the first
-#: round, 1.5 to 3.4 s in the next eight, and 0.9 to 1.5 s from then on.
+#: The JVMs become faster for this many rounds, that of the broker the longest: with exactly once it used 4.7 s of CPU in
+#: the first round, 1.5 to 3.4 s in the next eight, and 0.9 to 1.5 s after them.
 WARM_UPS = 8
 
 
@@ -45,8 +45,8 @@ def spark_sink(spark: SparkSession, connection: Connection, turn: int) -> float:
     topic = Topic(f"spark-{turn}", partitions=3)
     create_topics([topic], connection)
     ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, squares.source.name).items()]
-    begun = time.monotonic()
-    result = squares.transform(records(spark, connection, squares.source.name, ranges)).where("error is null")
+    start = time.monotonic()
+    result = squares.transform(read_records(spark, connection, squares.source.name, ranges)).where("error is null")
     (
         result.select("key", "value")
         .write.format("kafka")
@@ -58,16 +58,16 @@ def spark_sink(spark: SparkSession, connection: Connection, turn: int) -> float:
         .option("kafka.compression.type", "lz4")
         .save()
     )
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def ours(mode: Mode) -> Callable[[SparkSession, Connection, int], float]:
     def run(spark: SparkSession, connection: Connection, turn: int) -> float:
         pipeline = replace(squares, name=f"squares_{turn}", sinks=(Topic(f"ours-{turn}", partitions=3),))
         create_topics(pipeline.own_topics(mode), connection)
-        begun = time.monotonic()
+        start = time.monotonic()
         report = run_pipeline(pipeline, spark, connection, RunOptions(mode=mode))
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         assert report.complete, report.failures
         assert sum(outcome.records_out for outcome in report.summary()) == COUNT
         return seconds
@@ -75,11 +75,11 @@ def ours(mode: Mode) -> Callable[[SparkSession, Connection, int], float]:
     return run
 
 
-SPARK, WEAKER = "Spark's sink, at least once", "eos, at least once"
+SPARK, BASELINE = "Spark's sink, at least once", "eos, at least once"
 CONTENDERS = {
     SPARK: spark_sink,
     "eos, exactly once": ours(Mode.EXACTLY_ONCE),
-    WEAKER: ours(Mode.AT_LEAST_ONCE),
+    BASELINE: ours(Mode.AT_LEAST_ONCE),
 }
 if "ours" in sys.argv[3:]:
     del CONTENDERS[SPARK]
@@ -96,9 +96,9 @@ def main() -> None:
         names = list(CONTENDERS)
         for number in range(WARM_UPS + ROUNDS):
             warm = number >= WARM_UPS
-            for place in range(len(names)):
-                name = names[(number + place) % len(names)]
-                took = CONTENDERS[name](spark, connection, number * len(names) + place)
+            for turn in range(len(names)):
+                name = names[(number + turn) % len(names)]
+                took = CONTENDERS[name](spark, connection, number * len(names) + turn)
                 console.print(f"{f'round {number - WARM_UPS + 1}' if warm else 'warm-up'}: {name}: {took:.2f} s")
                 if warm:
                     seconds[name].append(took)
@@ -107,17 +107,18 @@ def main() -> None:
         "contender", "seconds", "records/s", "of Spark's sink", "of our at-least-once", title=f"{COUNT:,} records"
     )
     for name, times in seconds.items():
-        speeds = [told(speed(times, seconds[peer])) if peer in seconds else "" for peer in (SPARK, WEAKER)]
-        table.add_row(name, told(times), f"{COUNT / statistics.median(times):,.0f}", *speeds)
+        ratios = [spread(ratios_of(times, seconds[peer])) if peer in seconds else "" for peer in (SPARK, BASELINE)]
+        table.add_row(name, spread(times), f"{COUNT / statistics.median(times):,.0f}", *ratios)
     console.print(table)
 
 
-def speed(times: list[float], peer: list[float]) -> list[float]:
-    """How fast against the peer, in each round; 1 is as fast."""
-    return [theirs / ours for ours, theirs in zip(times, peer, strict=True)]
+def ratios_of(times: list[float], peer: list[float]) -> list[float]:
+    """The speed in relation to the peer in each round: 1 is equally fast."""
+    return [other / own for own, other in zip(times, peer, strict=True)]
 
 
-def told(figures: list[float]) -> str:
+def spread(figures: list[float]) -> str:
+    """The median and the quartiles."""
     low, median, high = statistics.quantiles(figures, n=4, method="inclusive")
     return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
