@@ -35,7 +35,7 @@ from eos_assets.transform.source import read_records
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
 ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 21
-#: The JVMs become faster for this many rounds, that of the broker the longest: with exactly once it used 4.7 s of CPU in
+#: The JVMs become faster for this many rounds, that of the broker the longest: exactly once used 4.7 s of CPU there in
 #: the first round, 1.5 to 3.4 s in the next eight, and 0.9 to 1.5 s after them.
 WARM_UPS = 8
 
