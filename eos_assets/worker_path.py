@@ -1,7 +1,7 @@
-"""The path on which a Spark worker looks for modules: without Spark's archives, where PySpark is installed beside them.
+"""Takes Spark's own archives off the module path of a worker that has PySpark installed.
 
-Spark puts pyspark.zip, py4j's zip and a jar on the path of its workers, and before every task a worker reads the tables
-of contents of all of them again, in plain Python: a good part of a second of CPU; see docs/decisions/0010.
+Spark puts pyspark.zip, py4j's zip and a jar on the path, and before every task a worker reads their tables of contents
+again, in plain Python: a good part of a second of CPU (docs/decisions/0010).
 """
 
 import importlib.machinery
@@ -13,14 +13,14 @@ ARCHIVE = re.compile(r".*(pyspark\.zip|py4j-[^/]*\.zip|\.jar)$")
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """The path without Spark's own archives, if PySpark is found on the rest of it."""
+    """The path without Spark's archives, if PySpark can be imported from the rest of it."""
     rest = [entry for entry in path if not ARCHIVE.match(entry)]
     return rest if importlib.machinery.PathFinder.find_spec("pyspark", rest) else path
 
 
-def leave_archives() -> None:
-    """Takes the archives off this process's path, for the tasks to come. What is imported already stays; so the
-    installed PySpark must be of the version that runs, or a module that comes later would not fit."""
+def drop_archives() -> None:
+    """Take the archives off this process's path, for later tasks. Modules that are imported already stay, so the
+    installed PySpark must have the version that is running: a module imported later would not fit otherwise."""
     archives = {entry for entry in sys.path if ARCHIVE.match(entry)}
     running = sys.modules.get("pyspark")
     if not archives or (running and running.__version__ != installed_version()):

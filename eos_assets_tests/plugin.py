@@ -25,7 +25,7 @@ from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.stack import Stack
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.platform.cluster import connect
-from eos_assets.platform.jars import jars
+from eos_assets.platform.jars import ensure_jars
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.orchestration.platform import Platform
 from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
@@ -58,7 +58,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     for name, value in QUICKLY_COMPILED.items():
         os.environ.setdefault(name, value)
     project = Settings.load()
-    jars("broker", project)
+    ensure_jars("broker", project)
     os.environ["EOS_JARS_DIR"] = str(project.jars_dir)
     os.environ["EOS_HOME"] = str(tmp_path_factory.mktemp("home"))
     return Settings.load()

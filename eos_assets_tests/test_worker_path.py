@@ -6,7 +6,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from eos_assets.worker_path import leave_archives, without_archives
+from eos_assets.worker_path import drop_archives, without_archives
 
 ARCHIVES = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip", "/spark/jars/spark-core.jar"]
 
@@ -20,17 +20,17 @@ def path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_archives_leave_the_path_and_shipped_code_stays(path: list[str]) -> None:
-    leave_archives()
+    drop_archives()
     assert set(ARCHIVES) & {*path, *sys.path_importer_cache} == set()
     assert path[0] == "/tasks/eos_assets-1.zip"
     before = list(path)
-    leave_archives()
+    drop_archives()
     assert path == before
 
 
 def test_they_stay_where_another_version_is_installed(path: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark, "__version__", "3.5.0")
-    leave_archives()
+    drop_archives()
     assert path[:3] == ARCHIVES
 
 

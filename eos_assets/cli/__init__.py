@@ -98,6 +98,6 @@ def main() -> None:
       eos verify squares                 prove it
       eos down                           end everything again
     """
-    from eos_assets.platform.proxy import bypass_proxy
+    from eos_assets.platform.loopback import bypass_proxy
 
     bypass_proxy()

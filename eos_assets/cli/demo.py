@@ -22,7 +22,7 @@ from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
-from eos_assets.files.generate import generate, transactions
+from eos_assets.files.generate import make_transactions, write_file
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
@@ -157,7 +157,7 @@ class Demo:
         folder.mkdir()
         os.environ["EOS_FILES_ROOT"] = str(folder)
         paths = [
-            generate(folder / f"transactions-{seed}.{name}", transactions(ROWS_A_FILE, seed=seed))
+            write_file(folder / f"transactions-{seed}.{name}", make_transactions(ROWS_A_FILE, seed=seed))
             for seed, name in enumerate(("csv.gz", "jsonl.zst", "parquet"))
         ]
         files = [*(announcement(str(path)) for path in paths), announcement((folder / "lost.csv").as_uri())]

@@ -7,7 +7,7 @@ import click
 from eos_assets.errors import EosError
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.formats import FORMATS
-from eos_assets.files.generate import generate, transactions
+from eos_assets.files.generate import make_transactions, write_file
 from eos_assets.kafka.admin import create_topics
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
@@ -46,7 +46,7 @@ def generate_command(
     into.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(name for name in chosen(formats) for _ in range(files)):
         path = into / f"transactions-{seed + number}.{name}"
-        generate(path, transactions(count, seed=seed + number, accounts=accounts))
+        write_file(path, make_transactions(count, seed=seed + number, accounts=accounts))
         click.echo(f"{path}  {count} transactions, {path.stat().st_size:,} bytes")
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eos_assets.platform.jars import damaged, fetch, locked
+from eos_assets.platform.jars import fetch, find_damaged, read_lock
 from eos_assets.platform.settings import Settings
 
 
@@ -21,6 +21,6 @@ def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
 
 def fetch_jars(settings: Settings) -> None:
     """Fetches the jars with a bar, if there is anything to fetch."""
-    if damaged(settings.jars_dir):
-        with bar("Fetching jars, once", len(locked())) as done:
+    if find_damaged(settings.jars_dir):
+        with bar("Fetching jars, once", len(read_lock())) as done:
             fetch(settings, done)

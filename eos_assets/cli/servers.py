@@ -53,7 +53,7 @@ def up_command(
             kafka_port=kafka_port or settings.kafka_port,
             spark_port=spark_port or settings.spark_connect_port,
             dagster_port=(dagster_port or settings.dagster_port) if dagster else None,
-            say=status.update,
+            on_progress=status.update,
             secured=secured,
         )
     show(servers)

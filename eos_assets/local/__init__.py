@@ -1,1 +1,1 @@
-"""A real Kafka and a real Spark on this machine, started and ended by us, on loopback only."""
+"""Real servers on this machine, on loopback only: Kafka, Spark and Dagster."""

@@ -1,4 +1,4 @@
-"""What a secured local cluster needs: a folder in; an authority, the brokers' certificate and an administrator out."""
+"""Certificates, passwords and configuration of a secured local cluster."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import DEFAULT_MECHANISM, LOGIN_MODULES, Security
-from eos_assets.platform.folders import make_folder, write_whole
+from eos_assets.platform.folders import make_folder, write_atomically
 from eos_assets.platform.java import find_java
-from eos_assets.platform.ports import LOOPBACK
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.running import ADMIN, administrator, authority_file, passwords_file
 
-#: The name in the brokers' certificate. They know each other by it, on the controllers' listener.
+#: The name in the brokers' certificate, by which they identify each other on the controllers' listener.
 BROKER = "CN=eos-broker"
 ALIAS = "own"
 DAYS = "3650"
@@ -24,8 +24,8 @@ NEW_KEY = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity
 
 @dataclass(frozen=True)
 class BrokerSecurity:
-    """SASL/SCRAM over TLS for clients and between brokers, certificates on both sides between controllers, and
-    access lists: who is on none may do nothing."""
+    """SASL/SCRAM over TLS for clients and between brokers, mutual TLS between controllers, and access lists: without an
+    entry a principal has no permission."""
 
     folder: Path
 
@@ -43,7 +43,7 @@ class BrokerSecurity:
 
     @property
     def _scram(self) -> Path:
-        """The administrator's credentials for `kafka-storage format`: in a file, as command lines can be seen."""
+        """The administrator's credentials for `kafka-storage format`: in a file, as command lines are public."""
         return self.folder / "scram"
 
     def exists(self) -> bool:
@@ -52,19 +52,19 @@ class BrokerSecurity:
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def make(self) -> None:
-        """Makes it once. Only its owner may look into the folder."""
+    def create(self) -> None:
+        """Create all of it once. Only its owner may read the folder."""
         if self.exists():
             return
         make_folder(self.folder).chmod(0o700)
         passwords = {"admin": secrets.token_urlsafe(24), "keystore": secrets.token_urlsafe(24)}
-        write_whole(self.folder / "storepass", passwords["keystore"])
-        self._certificates()
+        write_atomically(self.folder / "storepass", passwords["keystore"])
+        self._create_certificates()
         credentials = f"{DEFAULT_MECHANISM}=[name={ADMIN},password={passwords['admin']}]"
-        write_whole(self._scram, f"--add-scram\n{credentials}\n")
-        write_whole(self._passwords, json.dumps(passwords))  # last: it says that all is there
+        write_atomically(self._scram, f"--add-scram\n{credentials}\n")
+        write_atomically(self._passwords, json.dumps(passwords))  # last: it marks the folder as complete
 
-    def _certificates(self) -> None:
+    def _create_certificates(self) -> None:
         authority = self.folder / "ca.p12"
         for leftover in (authority, self.authority, self.keystore):
             leftover.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ class BrokerSecurity:
         self.issue(self.keystore, BROKER)
 
     def issue(self, store: Path, subject: str) -> None:
-        """A key store with a new key, its certificate for this machine, and the authority that signed it."""
+        """Create a key store with a new key, its certificate for this machine, and the authority that signed it."""
         request, chain = store.with_suffix(".csr"), store.with_suffix(".pem")
         self._keytool(store, *NEW_KEY, "-alias", ALIAS, "-dname", subject)
         self._keytool(store, "-certreq", "-alias", ALIAS, "-file", str(request))
@@ -86,27 +86,27 @@ class BrokerSecurity:
 
     def _keytool(self, store: Path, *command: str) -> None:
         tool = find_java().home / "bin" / "keytool"
-        where = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass:file", str(self.folder / "storepass")]
-        run = subprocess.run([str(tool), *command, *where], capture_output=True, text=True, check=False)
+        access = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass:file", str(self.folder / "storepass")]
+        run = subprocess.run([str(tool), *command, *access], capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise EosError(
-                f"The certificates for Kafka could not be made: {(run.stdout + run.stderr).strip()[-500:]}",
+                f"The certificates for Kafka could not be created: {(run.stdout + run.stderr).strip()[-500:]}",
                 f"Check that {tool} works, remove {self.folder} and start again.",
             )
 
     def passwords(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._passwords.read_text())
-        return found
+        passwords: dict[str, str] = json.loads(self._passwords.read_text())
+        return passwords
 
     def client(self) -> Security:
-        """The administrator, who may do everything."""
+        """The administrator, who has every permission."""
         return administrator(self.folder)
 
     def format_arguments(self) -> list[str]:
         return [f"@{self._scram}"]
 
     def properties(self, address: str, controller: str) -> dict[str, object]:
-        """What a broker's configuration has more than, or other than, an open one."""
+        """What a broker's configuration has in addition to, or instead of, that of an open one."""
         passwords = self.passwords()
         login = f'{LOGIN_MODULES[DEFAULT_MECHANISM]} required username="{ADMIN}" password="{passwords["admin"]}";'
         return {

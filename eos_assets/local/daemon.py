@@ -1,8 +1,8 @@
-"""Dagster's daemon, after a look for runs that the last one left behind.
+"""Starts Dagster's daemon, after marking the runs that the previous daemon left behind as failed.
 
-All runs are children of the daemon: it takes them from the queue and starts them. A reboot or a new container ends them
-with it, and `eos up` ends what a daemon that crashed left behind; nobody is left to tell the instance. Such a run would
-hold the place of its pipeline for ever. So it is told here; then it is launched again, which is harmless at any moment.
+All runs are children of the daemon, which takes them from the queue. A reboot or a new container ends them with it, and
+`eos up` ends what a crashed daemon left, but the instance still lists them as started: such a run would hold the place
+of its pipeline for ever. Once it is marked as failed it is launched again, which is harmless at any moment.
 
 `python -m eos_assets.local.daemon` takes the arguments of `dagster-daemon run`.
 """
@@ -18,20 +18,20 @@ UNDER_WAY = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-TOLD = "The daemon that ran it has ended, and the run with it."
+ORPHANED = "The daemon that ran it has ended, and the run with it."
 
 
-def end_orphans(instance: dg.DagsterInstance) -> int:
-    """Marks the runs of an ended daemon as failed. Returns how many."""
+def fail_orphans(instance: dg.DagsterInstance) -> int:
+    """Mark the runs of an ended daemon as failed, and return their number."""
     orphans = instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY))
     for run in orphans:
-        instance.report_run_failed(run, TOLD)
+        instance.report_run_failed(run, ORPHANED)
     return len(orphans)
 
 
 def main() -> None:
     with dg.DagsterInstance.get() as instance:
-        end_orphans(instance)
+        fail_orphans(instance)
     command = [sys.executable, "-m", "dagster._daemon", "run", *sys.argv[1:]]
     os.execv(sys.executable, command)
 

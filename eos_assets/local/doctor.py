@@ -1,4 +1,4 @@
-"""Looks at everything the platform needs on this machine: a line each, with the remedy where something is wrong."""
+"""Checks what the platform needs on this machine: one line each, with the remedy where something is wrong."""
 
 import importlib.metadata
 import platform
@@ -10,21 +10,21 @@ from confluent_kafka import KafkaException
 
 from eos_assets.errors import EosError
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
+from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
 from eos_assets.local.stack import Stack
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
-from eos_assets.platform.jars import damaged, locked
+from eos_assets.platform.jars import find_damaged, read_lock
 from eos_assets.platform.java import find_java
-from eos_assets.platform.ports import require_free
 from eos_assets.platform.setting_types import CONNECT_PORT
 from eos_assets.platform.settings import Settings
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One line of the report. Only a finding that is not `ok` has a remedy."""
+    """One line of the report. Only one that is not `ok` has a remedy."""
 
     name: str
     ok: bool
@@ -34,44 +34,53 @@ class Diagnosis:
 
 def examine(settings: Settings) -> Iterator[Diagnosis]:
     stack = Stack(settings)
-    yield finding("Java", lambda: f"{find_java().version} at {find_java().executable}")
-    yield finding("Python", python)
-    yield finding("Versions", versions)
-    yield finding("Folder", lambda: f"{make_folder(settings.home)} is writable")
-    yield finding("Disk", lambda: disk(settings))
-    yield finding("Jars", lambda: jar_state(settings))
-    local_kafka, local_spark = settings.bootstrap_servers is None, settings.spark in (None, "connect")
-    if local_kafka:
-        yield finding("Kafka ports", lambda: kafka_ports(settings, stack))
-    if local_spark:
-        yield finding("Spark port", lambda: port(settings.spark_connect_port, stack, SPARK_PURPOSE, SPARK_SETTING))
-    if local_kafka or local_spark:  # else nobody needs `eos up`
-        yield finding("Dagster port", lambda: port(settings.dagster_port, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
-    yield finding("Servers", lambda: servers(stack))
-    yield finding("Brokers", lambda: brokers(settings))
+    yield diagnose("Java", lambda: f"{find_java().version} at {find_java().executable}")
+    yield diagnose("Python", check_python)
+    yield diagnose("Versions", check_versions)
+    yield diagnose("Folder", lambda: f"{make_folder(settings.home)} is writable")
+    yield diagnose("Disk", lambda: check_disk(settings))
+    yield diagnose("Jars", lambda: check_jars(settings))
+    yield from examine_ports(settings, stack)
+    yield diagnose("Servers", lambda: check_servers(stack))
+    yield diagnose("Brokers", lambda: check_brokers(settings))
     address = settings.spark or ""
     if address.startswith(("sc://", "spark://")):
-        yield finding("Spark", lambda: spark(address))
+        yield diagnose("Spark", lambda: check_spark(address))
 
 
-def finding(name: str, look: Callable[[], str]) -> Diagnosis:
+def examine_ports(settings: Settings, stack: Stack) -> Iterator[Diagnosis]:
+    """Only the ports of servers that `eos up` would start with these settings."""
+    local_kafka, local_spark = settings.bootstrap_servers is None, settings.spark in (None, "connect")
+    if local_kafka:
+        yield diagnose("Kafka ports", lambda: check_kafka_ports(settings, stack))
+    if local_spark:
+        port = settings.spark_connect_port
+        yield diagnose("Spark port", lambda: check_port(port, stack, SPARK_PURPOSE, SPARK_SETTING))
+    if local_kafka or local_spark:
+        number = settings.dagster_port
+        yield diagnose("Dagster port", lambda: check_port(number, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
+
+
+def diagnose(name: str, check: Callable[[], str]) -> Diagnosis:
     try:
-        return Diagnosis(name, True, look())
+        return Diagnosis(name, True, check())
     except EosError as error:
         return Diagnosis(name, False, error.problem, error.remedy)
     except KafkaException as error:
-        return Diagnosis(name, False, f"Kafka says: {error.args[0]}.", "Check EOS_BOOTSTRAP_SERVERS and EOS_KAFKA_….")
+        return Diagnosis(
+            name, False, f"Kafka reported: {error.args[0]}.", "Check EOS_BOOTSTRAP_SERVERS and EOS_KAFKA_…."
+        )
 
 
-def python() -> str:
+def check_python() -> str:
     version = platform.python_version()
     if not (3, 11) <= tuple(int(n) for n in version.split(".")[:2]) < (3, 13):
         raise EosError(f"Python {version} is not supported.", "Use Python 3.11 or 3.12.")
     return version
 
 
-def versions() -> str:
-    """The installed packages against the versions that were tested together."""
+def check_versions() -> str:
+    """Compare the installed packages with the versions that were tested together."""
     pinned = {}
     for requirement in importlib.metadata.requires("eos-assets") or []:
         match = re.fullmatch(r"([\w-]+)(?:\[\w+\])?==([\w.]+)", requirement)
@@ -87,61 +96,61 @@ def versions() -> str:
     return ", ".join(f"{name} {version}" for name, version in pinned.items())
 
 
-def disk(settings: Settings) -> str:
+def check_disk(settings: Settings) -> str:
     require_space(settings.home)
     return f"{free_bytes(settings.home) >> 30} GB free, {NEEDED_BYTES >> 30} GB needed"
 
 
-def jar_state(settings: Settings) -> str:
-    wrong = damaged(settings.jars_dir)
-    if wrong:
+def check_jars(settings: Settings) -> str:
+    damaged, total = find_damaged(settings.jars_dir), len(read_lock())
+    if damaged:
         raise EosError(
-            f"{len(wrong)} of {len(locked())} jars are missing or damaged in {settings.jars_dir}.",
-            "`eos jars` fetches them; so does `eos up`.",
+            f"{len(damaged)} of {total} jars are missing or damaged in {settings.jars_dir}.",
+            "Fetch them with `eos jars`; `eos up` fetches them, too.",
         )
-    return f"{len(locked())} jars, checksums right"
+    return f"{total} jars, checksums correct"
 
 
-def port(number: int, stack: Stack, purpose: str, setting: str) -> str:
+def check_port(number: int, stack: Stack, purpose: str, setting: str) -> str:
     if any(server.address.endswith(f":{number}") for server in stack.running()):
         return f"{number}, in use by `eos up`"
     require_free(number, purpose, setting)
     return f"{number} is free"
 
 
-def kafka_ports(settings: Settings, stack: Stack) -> str:
-    """Every port that `eos up` would take, unless it runs already."""
-    if stack.address_of("kafka"):
-        return f"in use by `eos up`: {stack.address_of('kafka')}"
+def check_kafka_ports(settings: Settings, stack: Stack) -> str:
+    """Every port that `eos up` would take, unless Kafka is running already."""
+    if address := stack.address_of("kafka"):
+        return f"in use by `eos up`: {address}"
     wanted = range(settings.kafka_port, settings.kafka_port + 2 * (stack.formatted_brokers() or 1))
     for number in wanted:
         require_free(number, "Kafka", "EOS_KAFKA_PORT")
     return f"{wanted[0]} to {wanted[-1]} are free"
 
 
-def servers(stack: Stack) -> str:
-    dead = [server for server in stack.servers() if not server.process.alive()]
+def check_servers(stack: Stack) -> str:
+    dead = [server for server in stack.servers() if not server.process.is_alive()]
     if dead:
         raise EosError(
             "; ".join(f"{server.name} died, see {server.process.log}" for server in dead),
-            "`eos up` starts it again with its data.",
+            "Start it again with `eos up`; its data is kept.",
         )
     return ", ".join(server.name for server in stack.running()) or "none running; `eos up` starts them"
 
 
-def brokers(settings: Settings) -> str:
+def check_brokers(settings: Settings) -> str:
     if settings.bootstrap_servers is None and Stack(settings).address_of("kafka") is None:
         return "no cluster configured; `eos up` starts a local one"
     connection = connect(settings)
-    found = connection.metadata(patience=5).brokers.values()
-    return f"{len(found)} at {connection.bootstrap_servers}"
+    brokers = connection.metadata(patience=5).brokers
+    return f"{len(brokers)} at {connection.bootstrap_servers}"
 
 
-def spark(address: str) -> str:
-    """One of its servers accepts connections; what a session needs besides, the first run tells."""
+def check_spark(address: str) -> str:
+    """One of its servers accepts connections; whether a session can be created only a run shows."""
     named = address.partition("://")[2].partition("/")[0].split(",")
     servers = [server if re.search(r":\d+$", server) else f"{server}:{CONNECT_PORT}" for server in named]
-    reached = next((server for server in servers if serves(f"tcp://{server}")), None)
-    if reached is None:
-        raise EosError(f"Nobody answers at {', '.join(servers)}.", "Start that Spark, or correct EOS_SPARK.")
-    return f"{reached} answers"
+    answering = next((server for server in servers if serves(f"tcp://{server}")), None)
+    if answering is None:
+        raise EosError(f"No Spark answers at {', '.join(servers)}.", "Start that Spark, or correct EOS_SPARK.")
+    return f"{answering} answers"

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: a folder in; one master and some workers, as processes of their own, out."""
+"""A Spark standalone cluster on loopback: one master and some workers, each a process of its own."""
 
 import json
 import urllib.error
@@ -7,19 +7,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from eos_assets.local.ports import ReservedPort
+from eos_assets.local.process import await_ready, spawn, stop_servers
 from eos_assets.platform.folders import make_folder
 from eos_assets.platform.jars import spark_home
 from eos_assets.platform.java import find_java
-from eos_assets.platform.ports import LOOPBACK, ReservedPort
-from eos_assets.platform.process import ServerProcess, await_ready, stop_all
-from eos_assets.platform.proxy import direct
+from eos_assets.platform.loopback import LOOPBACK, direct
+from eos_assets.platform.server_process import ServerProcess
 
 START_SECONDS = 60
 
 
 class SparkCluster:
-    """One master and workers, run by the Spark inside PySpark. They know nothing of this project: what the executors
-    need comes with each session."""
+    """One master and workers, run by the Spark inside PySpark. This project is not installed there: the executors get
+    what they need with each session."""
 
     def __init__(
         self,
@@ -54,35 +55,39 @@ class SparkCluster:
         return f"spark://{LOOPBACK}:{self._ports[0]}"
 
     def start(self) -> None:
-        """Returns when every worker is registered."""
-        master_port, ui_port, *worker_ports = self._ports
+        """Return when every worker is registered."""
         try:
-            master = ["--host", LOOPBACK, "--port", str(master_port), "--webui-port", str(ui_port)]
-            self._spawn("Spark master", "master.Master", master, "master")
-            for n in range(self._workers):
-                worker = ["--host", LOOPBACK, "--port", str(worker_ports[2 * n])]
-                worker += ["--webui-port", str(worker_ports[2 * n + 1]), "--work-dir", str(self.folder / f"work-{n}")]
-                worker += ["--cores", str(self.cores), "--memory", self.memory, self.address]
-                self._spawn(f"Spark worker {n}", "worker.Worker", worker, f"worker-{n}")
+            self._start_master()
+            for number in range(self._workers):
+                self._start_worker(number)
             for process in self.processes:
-                await_ready(process, self.serves, START_SECONDS, f"Look into {process.log}.")
+                await_ready(process, self.serves, START_SECONDS, f"See {process.log}.")
         except BaseException:
             self.close()
             raise
 
+    def _start_master(self) -> None:
+        port, ui_port = self._ports[:2]
+        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui_port)]
+        self._spawn("Spark master", "master.Master", arguments, "master")
+
+    def _start_worker(self, number: int) -> None:
+        port, ui_port = self._ports[2 + 2 * number : 4 + 2 * number]
+        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui_port)]
+        arguments += ["--work-dir", str(self.folder / f"work-{number}")]
+        arguments += ["--cores", str(self.cores), "--memory", self.memory, self.address]
+        self._spawn(f"Spark worker {number}", "worker.Worker", arguments, f"worker-{number}")
+
     def _spawn(self, name: str, kind: str, arguments: list[str], folder: str) -> None:
-        tool = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
-        home = make_folder(self.folder / folder)
-        log = self.folder / f"{folder}.log"
-        self.processes.append(
-            ServerProcess.spawn(name, [*tool, *arguments], log=log, cwd=home, env=self.env, tied=self.tied)
-        )
+        command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        log, cwd = self.folder / f"{folder}.log", make_folder(self.folder / folder)
+        self.processes.append(spawn(name, command, log=log, cwd=cwd, env=self.env, tied=self.tied))
 
     def state(self) -> dict[str, Any]:
-        """What the master knows: its workers, applications and executors."""
+        """The master's report on its workers, applications and executors."""
         with direct.open(f"http://{LOOPBACK}:{self._ports[1]}/json/", timeout=2) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
+            state: dict[str, Any] = json.load(answer)
+        return state
 
     def serves(self) -> bool:
         try:
@@ -92,7 +97,7 @@ class SparkCluster:
         return len(alive) == self._workers
 
     def close(self) -> None:
-        stop_all(self.processes)
+        stop_servers(self.processes)
         for port in self._reserved:
             port.release()
 

@@ -1,13 +1,15 @@
-"""A long-lived Spark Connect server on loopback: a port in, a warm Spark that outlives each run out."""
+"""A Spark Connect server on loopback, which stays warm between runs."""
 
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from eos_assets.local.ports import require_free
+from eos_assets.local.process import await_ready, spawn, stop_servers
 from eos_assets.platform.jars import spark_home
 from eos_assets.platform.java import find_java
-from eos_assets.platform.ports import LOOPBACK, require_free
-from eos_assets.platform.process import ServerProcess, await_ready
+from eos_assets.platform.loopback import LOOPBACK
+from eos_assets.platform.server_process import ServerProcess
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.spark_session import cluster_config
 
@@ -45,32 +47,31 @@ class SparkConnectServer:
     def log(self) -> Path:
         return self.folder / "spark-connect.log"
 
-    def start(self) -> None:
+    def start(self) -> ServerProcess:
         require_free(self.port, SPARK_PURPOSE, SPARK_SETTING)
         command = connect_command(self.settings, self.master, LOOPBACK, self.port, self.folder)
         env = {**self.env, **connect_environment(self.settings)}
-        self.process = ServerProcess.spawn(
-            "Spark Connect", command, log=self.log, cwd=self.folder, env=env, tied=self.tied
-        )
+        self.process = spawn("Spark Connect", command, log=self.log, cwd=self.folder, env=env, tied=self.tied)
         try:
-            await_ready(self.process, self.serves, START_SECONDS, f"Look into {self.log}.")
+            await_ready(self.process, self.serves, START_SECONDS, f"See {self.log}.")
         except BaseException:
-            self.process.stop(patience=0)
+            stop_servers([self.process], seconds=0)
             raise
+        return self.process
 
     def serves(self) -> bool:
-        """True once the server speaks gRPC, which it does only with its Spark session up."""
+        """True once the server answers gRPC, which it does only when its Spark session is up."""
         return serves(self.port)
 
     def stop(self) -> None:
         if self.process:
-            self.process.stop()
+            stop_servers([self.process])
 
 
 def connect_command(
     settings: Settings, master: str, host: str, port: int, folder: Path, more: Mapping[str, str] | None = None
 ) -> list[str]:
-    """What starts a server: the configuration holds no secret, as anybody may see command lines."""
+    """The command that starts a server. It contains no secret, because every user can read command lines."""
     config = {
         **cluster_config(master, settings),
         "spark.connect.grpc.binding.address": host,
@@ -94,9 +95,10 @@ def connect_environment(settings: Settings) -> dict[str, str]:
 
 
 def serves(port: int) -> bool:
+    """True if a gRPC server accepts connections on a port of this machine."""
     import grpc
 
-    options = [("grpc.enable_http_proxy", 0)]  # a proxy does not lead to this machine
+    options = [("grpc.enable_http_proxy", 0)]  # a proxy cannot reach this machine's loopback
     with grpc.insecure_channel(f"{LOOPBACK}:{port}", options) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=1)

@@ -1,1 +1,1 @@
-"""Settings, jars and Spark sessions of the machine that the platform runs on."""
+"""The settings of this process, and the Spark and Kafka that they name."""

@@ -1,43 +1,47 @@
-"""Folders and files below EOS_HOME: made with clear errors, replaced whole or not at all, locked by one at a time."""
+"""Folders, files and locks below EOS_HOME, with an error that names the folder when the disk refuses."""
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from eos_assets.errors import EosError
 
-#: Kafka alone preallocates index files of some 10 MB per partition; below this a demo does not fit.
+#: Kafka preallocates about 10 MB of index files per partition; a demo does not fit into less than this.
 NEEDED_BYTES = 1 << 30
 
 
 @contextmanager
-def clear_disk_errors(path: Path) -> Iterator[None]:
-    """Says which folder cannot be written, and why, instead of a stack trace."""
+def explain_disk_errors(path: Path) -> Iterator[None]:
+    """Raise an EosError that names the folder that cannot be written, and the reason."""
     try:
         yield
     except OSError as error:
-        at = error.filename or path
+        place = error.filename or path
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise EosError(
-                f"No permission to write {at}: {error.strerror}.",
-                "Give yourself write permission there, or set EOS_HOME to a folder that is yours.",
+                f"No permission to write {place}: {error.strerror}.",
+                "Give yourself write permission there, or set EOS_HOME to a folder that you own.",
             ) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise EosError(
-                f"The disk that holds {at} is full.",
+                f"The disk that holds {place} is full.",
                 "Free some space, or set EOS_HOME to a folder on another disk.",
             ) from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
-            raise EosError(f"{at} cannot be a folder: {error.strerror}.", "Set EOS_HOME to another folder.") from error
+            raise EosError(
+                f"{place} cannot be a folder: {error.strerror}.", "Set EOS_HOME to another folder."
+            ) from error
         raise
 
 
 def make_folder(path: Path) -> Path:
-    with clear_disk_errors(path):
+    """Create a folder if it does not exist, and check that it can be written."""
+    with explain_disk_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -45,7 +49,7 @@ def make_folder(path: Path) -> Path:
 
 
 def free_bytes(path: Path) -> int:
-    """Free space on the disk that holds `path`, which need not exist yet."""
+    """The free space on the disk that holds a path, which need not exist yet."""
     existing = next(p for p in (path, *path.parents) if os.path.exists(p))
     return shutil.disk_usage(existing).free
 
@@ -59,9 +63,9 @@ def require_space(path: Path, needed: int = NEEDED_BYTES) -> None:
         )
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Readers see the old content or the new one, never half of it, also after a crash."""
-    with clear_disk_errors(path):
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file. A reader sees the old content or the new one, never a part of it, even after a crash."""
+    with explain_disk_errors(path):
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with draft.open("w") as file:
             file.write(text)
@@ -71,21 +75,16 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def exclusive(path: Path, *, wait: bool, busy: str) -> Iterator[None]:
-    """Holds the lock file `path`; the kernel frees it however its holder dies."""
+def hold_lock(path: Path, *, wait: bool, busy: str) -> Iterator[None]:
+    """Hold a lock file, which contains the id of the process that holds it. The kernel frees it when that one dies."""
     make_folder(path.parent)
-    with clear_disk_errors(path):
-        file = path.open("a+")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise EosError(
-                f"{busy} (process {holder}).", f"Wait until it has ended, or end process {holder}."
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    lock = FileLock(path, blocking=wait)
+    try:
+        with explain_disk_errors(path):
+            held = lock.acquire()
+    except Timeout:
+        holder = path.read_text().strip() or "unknown"
+        raise EosError(f"{busy} (process {holder}).", f"Wait until it has ended, or end process {holder}.") from None
+    with held:
+        path.write_text(str(os.getpid()))
         yield

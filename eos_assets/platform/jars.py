@@ -1,7 +1,7 @@
-"""Fetches the jars of ivy.xml once, through the Ivy inside PySpark, and believes only what jars.lock says.
+"""Fetches the jars of ivy.xml through the Ivy inside PySpark, and accepts only those that match jars.lock.
 
-The lock names every jar with its SHA-256, so a half-finished fetch, a damaged file and a mirror that serves
-something else are one and the same case: the folder does not match, and it is fetched again, whole.
+The lock names every jar with its SHA-256. So an interrupted fetch, a damaged file and a wrong file of a mirror have the
+same remedy: the folder does not match the lock, and all jars are fetched again.
 """
 
 import hashlib
@@ -14,42 +14,42 @@ from collections.abc import Callable
 from pathlib import Path
 
 from eos_assets.errors import EosError
-from eos_assets.platform.folders import clear_disk_errors, exclusive, make_folder
+from eos_assets.platform.folders import explain_disk_errors, hold_lock, make_folder
 from eos_assets.platform.java import find_java
 from eos_assets.platform.settings import Settings
 
 MANIFEST = Path(__file__).with_name("ivy.xml")
 LOCK = Path(__file__).with_name("jars.lock")
 
-#: Called with the number of jars fetched so far.
+#: Called with the number of jars that are fetched so far.
 Progress = Callable[[int], None]
 
 
-def locked() -> dict[str, str]:
+def read_lock() -> dict[str, str]:
     """Path below the jars folder → SHA-256, for every jar."""
     lines = LOCK.read_text().splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
 def version_of(artifact: str) -> str:
-    """The locked version of one artifact: `version_of("kafka_2.13")` is the broker's version."""
-    for name in locked():
+    """The locked version of an artifact: `version_of("kafka_2.13")` is the broker's version."""
+    for name in read_lock():
         match = re.fullmatch(rf"{re.escape(artifact)}-(\d.*)\.jar", Path(name).name)
         if match:
             return match.group(1)
     raise KeyError(artifact)
 
 
-def jars(kind: str, settings: Settings, progress: Progress | None = None) -> list[Path]:
-    """The jars of one kind, `broker` or `spark`, present and undamaged."""
-    if damaged(settings.jars_dir):
+def ensure_jars(kind: str, settings: Settings, progress: Progress | None = None) -> list[Path]:
+    """The jars of one kind, `broker` or `spark`; they are fetched if any is missing or damaged."""
+    if find_damaged(settings.jars_dir):
         fetch(settings, progress)
-    return sorted(settings.jars_dir / name for name in locked() if name.startswith(f"{kind}/"))
+    return sorted(settings.jars_dir / name for name in read_lock() if name.startswith(f"{kind}/"))
 
 
-def damaged(folder: Path) -> list[str]:
-    """The locked jars that are missing from the folder or differ from the lock."""
-    return [name for name, digest in locked().items() if sha256(folder / name) != digest]
+def find_damaged(folder: Path) -> list[str]:
+    """The locked jars that are missing from a folder or differ from the lock."""
+    return [name for name, digest in read_lock().items() if sha256(folder / name) != digest]
 
 
 def sha256(path: Path) -> str | None:
@@ -61,35 +61,35 @@ def sha256(path: Path) -> str | None:
 
 
 def fetch(settings: Settings, progress: Progress | None = None) -> None:
-    """Replaces the folders of our jars by complete ones, or leaves them as they were and says why."""
+    """Replace the jars by a complete set. If that fails, leave them as they were and raise the cause."""
     folder = settings.jars_dir
     make_folder(folder.parent)
-    with exclusive(folder.parent / f".{folder.name}.lock", wait=True, busy="The jars are being fetched"):
-        if not damaged(folder):  # another process fetched them while we waited
+    with hold_lock(folder.parent / f".{folder.name}.lock", wait=True, busy="The jars are being fetched"):
+        if not find_damaged(folder):  # another process fetched them while this one waited
             return
         prefix = f".{folder.name}.eos-fetch-"
         for leftover in folder.parent.glob(f"{prefix}*"):  # of a fetch that was killed
             shutil.rmtree(leftover, ignore_errors=True)
-        with clear_disk_errors(folder), tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as draft:
-            said = retrieve(Path(draft), settings.ivy_settings, progress)
-            wrong = damaged(Path(draft) / "jars")
-            if wrong:
-                raise EosError(why_not(wrong, said), remedy(settings.ivy_settings))
+        with explain_disk_errors(folder), tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as draft:
+            output = run_ivy(Path(draft), settings.ivy_settings, progress)
+            missing = find_damaged(Path(draft) / "jars")
+            if missing:
+                raise EosError(explain_failure(missing, output), remedy(settings.ivy_settings))
             install(Path(draft) / "jars", folder)
 
 
 def install(draft: Path, folder: Path) -> None:
-    """Moves the jars to where they belong. What else a user keeps in that folder stays; if we are killed here, the
-    checksums tell."""
+    """Move fetched jars into their folder, which may hold other files. A kill in between leaves a folder that does not
+    match the lock."""
     make_folder(folder)
-    for kind in sorted({name.partition("/")[0] for name in locked()}):
+    for kind in sorted({name.partition("/")[0] for name in read_lock()}):
         if (folder / kind).exists():
             shutil.rmtree(folder / kind)
         shutil.move(draft / kind, folder / kind)
 
 
-def retrieve(draft: Path, ivy_settings: Path | None, progress: Progress | None) -> str:
-    """Runs Ivy with a cache of its own, so that nothing damaged is ever served again. Returns what it said."""
+def run_ivy(draft: Path, ivy_settings: Path | None, progress: Progress | None) -> str:
+    """Fetch into a draft folder with a cache of its own, so that no damaged jar is reused. Return Ivy's output."""
     if ivy_settings and not ivy_settings.is_file():
         raise EosError(
             f"EOS_IVY_SETTINGS={ivy_settings} is not a file.", "Point it to an Ivy settings file, or unset it."
@@ -98,39 +98,39 @@ def retrieve(draft: Path, ivy_settings: Path | None, progress: Progress | None) 
     command += ["-ivy", str(MANIFEST), "-cache", str(draft / "cache"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(draft / "jars" / "[conf]" / "[artifact]-[revision].[ext]")]
     command += ["-settings", str(ivy_settings)] if ivy_settings else []
-    done, said = 0, []
+    fetched, output = 0, []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=draft) as ivy:
         assert ivy.stdout is not None
         try:
             for line in ivy.stdout:
-                said.append(line)
+                output.append(line)
                 if "[SUCCESSFUL ]" in line:
-                    done += 1
+                    fetched += 1
                     if progress:
-                        progress(done)
+                        progress(fetched)
         except BaseException:
             ivy.kill()
             raise
-    return "".join(said)
+    return "".join(output)
 
 
-def why_not(wrong: list[str], said: str) -> str:
-    if "No space left on device" in said:
+def explain_failure(missing: list[str], output: str) -> str:
+    if "No space left on device" in output:
         return "The jars could not be fetched: the disk is full."
     causes = [
         line.strip()
-        for line in said.splitlines()
+        for line in output.splitlines()
         if re.search(r"ERRORS|not found|FAILED|Exception|refused|error", line)
     ]
-    shown = "\n  ".join(dict.fromkeys(causes[:6])) or said[-500:]
-    return f"{len(wrong)} of {len(locked())} jars could not be fetched ({wrong[0]} …). Ivy said:\n  {shown}"
+    shown = "\n  ".join(dict.fromkeys(causes[:6])) or output[-500:]
+    return f"{len(missing)} of {len(read_lock())} jars could not be fetched ({missing[0]} …). Ivy reported:\n  {shown}"
 
 
 def remedy(ivy_settings: Path | None) -> str:
     if ivy_settings:
-        return f"Check the repositories named in {ivy_settings}."
+        return f"Check the repositories that {ivy_settings} names."
     return (
-        "Check the network. Behind a mirror set EOS_IVY_SETTINGS to an Ivy settings file; behind a proxy set "
+        "Check the network. With a mirror set EOS_IVY_SETTINGS to an Ivy settings file; with a proxy set "
         'JAVA_TOOL_OPTIONS="-Dhttps.proxyHost=… -Dhttps.proxyPort=…".'
     )
 
@@ -140,7 +140,7 @@ def ivy_jar() -> Path:
 
 
 def spark_home() -> Path:
-    """PySpark's folder, which is a whole Spark. Found without importing it."""
+    """PySpark's folder, which is a complete Spark; found without importing it."""
     spec = importlib.util.find_spec("pyspark")
     origin = spec.origin if spec else None
     assert origin is not None
@@ -148,10 +148,10 @@ def spark_home() -> Path:
 
 
 def write_lock() -> None:
-    """Writes jars.lock anew from ivy.xml: for whoever changes a version (`make lock`)."""
+    """Write jars.lock from ivy.xml, after a version was changed (`make lock`)."""
     with tempfile.TemporaryDirectory() as draft:
-        said = retrieve(Path(draft), Settings.load().ivy_settings, None)
-        found = sorted((Path(draft) / "jars").glob("*/*.jar"))
-        if not found:
-            raise EosError(why_not(["ivy.xml"], said), remedy(None))
-        LOCK.write_text("".join(f"{sha256(jar)}  {jar.parent.name}/{jar.name}\n" for jar in found))
+        output = run_ivy(Path(draft), Settings.load().ivy_settings, None)
+        fetched = sorted((Path(draft) / "jars").glob("*/*.jar"))
+        if not fetched:
+            raise EosError(explain_failure(["ivy.xml"], output), remedy(None))
+        LOCK.write_text("".join(f"{sha256(jar)}  {jar.parent.name}/{jar.name}\n" for jar in fetched))

@@ -1,4 +1,4 @@
-"""Finds the Java that the servers run on and refuses one that cannot run them."""
+"""Finds the Java that Kafka and Spark run on, and refuses a version that they do not support."""
 
 import os
 import re
@@ -19,7 +19,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Java:
-    """A usable Java: the executable and its version text."""
+    """A Java that is supported: its executable and its version."""
 
     executable: Path
     version: str
@@ -30,28 +30,27 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The Java of JAVA_HOME, else of the PATH: the same order in which Spark looks for it."""
+    """The Java of JAVA_HOME, else of the PATH: the order in which Spark searches."""
     home = environ.get("JAVA_HOME")
     if home:
-        found = shutil.which("java", path=str(Path(home) / "bin"))
-        where = f"JAVA_HOME={home}"
+        place, path = f"JAVA_HOME={home}", str(Path(home) / "bin")
     else:
-        found = shutil.which("java", path=environ.get("PATH", ""))
-        where = "the PATH"
-    if found is None:
-        raise EosError(f"No Java in {where}.", REMEDY)
-    report = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    text = re.search(r'version "([^"]+)"', report.stderr)
-    if report.returncode != 0 or text is None:
-        said = (report.stderr or report.stdout).strip() or "nothing"
-        raise EosError(f"{found} -version does not work; it said: {said}", REMEDY)
-    version = text.group(1)
+        place, path = "the PATH", environ.get("PATH", "")
+    executable = shutil.which("java", path=path)
+    if executable is None:
+        raise EosError(f"No Java in {place}.", REMEDY)
+    report = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "([^"]+)"', report.stderr)
+    if report.returncode != 0 or match is None:
+        output = (report.stderr or report.stdout).strip() or "nothing"
+        raise EosError(f"`{executable} -version` failed and printed: {output}", REMEDY)
+    version = match.group(1)
     if major(version) not in SUPPORTED:
-        raise EosError(f"Java {version} ({found}) cannot run Kafka and Spark together.", REMEDY)
-    return Java(Path(found), version)
+        raise EosError(f"Java {version} ({executable}) cannot run Kafka and Spark together.", REMEDY)
+    return Java(Path(executable), version)
 
 
 def major(version: str) -> int:
-    """17 of "17.0.15", 8 of "1.8.0_392"."""
+    """17 for "17.0.15", 8 for "1.8.0_392"."""
     numbers = [int(n) for n in re.findall(r"\d+", version)]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

@@ -1,4 +1,4 @@
-"""The servers that `eos up` has started, as it recorded them: every other command finds them here."""
+"""The servers that `eos up` recorded: how every other command, and every run, reaches them."""
 
 import json
 import os
@@ -8,25 +8,30 @@ from typing import Any
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
-from eos_assets.platform.process import ServerProcess
+from eos_assets.platform.server_process import ServerProcess
 
-#: The user of a secured local cluster who may do everything.
+#: The user of a secured local cluster who has every permission.
 ADMIN = "admin"
 
 
 @dataclass(frozen=True)
 class Server:
-    """One recorded server: what it is, where it answers, where its data lies."""
+    """One recorded server: its name, address, data folder and process."""
 
     name: str
     address: str
     data: Path
     process: ServerProcess
 
+    @staticmethod
+    def from_json(row: dict[str, Any]) -> "Server":
+        process = ServerProcess(**{**row["process"], "log": Path(row["process"]["log"])})
+        return Server(row["name"], row["address"], Path(row["data"]), process)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "state": "running" if self.process.alive() else "dead",
+            "state": "running" if self.process.is_alive() else "dead",
             "address": self.address,
             "pid": self.process.pid,
             "data": str(self.data),
@@ -43,39 +48,31 @@ class RunningServers:
         self.kafka_folder = home / "kafka"
 
     def servers(self) -> list[Server]:
-        """The recorded servers, also those that died since."""
+        """All recorded servers, including those that have died since."""
         try:
             rows = json.loads(self.record.read_text())
         except FileNotFoundError:
             return []
         except OSError as error:
             raise EosError(f"{self.record} cannot be read: {error.strerror}.", "Set another EOS_HOME.") from error
-        return [
-            Server(
-                row["name"],
-                row["address"],
-                Path(row["data"]),
-                ServerProcess(**{**row["process"], "log": Path(row["process"]["log"])}),
-            )
-            for row in rows
-        ]
+        return [Server.from_json(row) for row in rows]
 
     def running(self) -> list[Server]:
-        return [server for server in self.servers() if server.process.alive()]
+        return [server for server in self.servers() if server.process.is_alive()]
 
     def address_of(self, kind: str) -> str | None:
-        """The address of the running servers of one kind, `kafka` or `spark`; None when none runs."""
-        found = [server.address for server in self.running() if server.name.startswith(kind)]
-        return ",".join(found) or None
+        """The address of the running servers of one kind, `kafka` or `spark`; None if none is running."""
+        addresses = [server.address for server in self.running() if server.name.startswith(kind)]
+        return ",".join(addresses) or None
 
     def security(self) -> Security | None:
-        """The administrator of the secured cluster of this home; None of an open one."""
+        """The administrator's credentials for the secured cluster of this home; None if the cluster is open."""
         folder = self.kafka_folder / "security"
         return administrator(folder) if os.path.exists(passwords_file(folder)) else None
 
 
 def administrator(folder: Path) -> Security:
-    """The administrator's credentials, from the folder that holds the certificates and passwords of a local cluster."""
+    """The administrator's credentials, from the folder with the certificates and passwords of a local cluster."""
     password = json.loads(passwords_file(folder).read_text())["admin"]
     return Security("SASL_SSL", DEFAULT_MECHANISM, ADMIN, password, authority=authority_file(folder).read_text())
 

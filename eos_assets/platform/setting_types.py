@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 from pydantic_settings import NoDecode
 
 from eos_assets.errors import EosError
-from eos_assets.files.access import Host, host, store
+from eos_assets.files.access import Host, parse_host, parse_store
 
 PREFIX = "EOS_"
 #: Where a Spark Connect server listens by default.
@@ -105,11 +105,11 @@ def parse_code_files(text: str, info: ValidationInfo) -> tuple[Path, ...]:
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    return tuple(host(item) for item in split_list(text))
+    return tuple(parse_host(item) for item in split_list(text))
 
 
 def parse_stores(text: str) -> tuple[str, ...]:
-    return tuple(store(item) for item in split_list(text))
+    return tuple(parse_store(item) for item in split_list(text))
 
 
 def is_host_and_port(text: str) -> bool:

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from eos_assets.platform.jars import jars
-from eos_assets.platform.ports import LOOPBACK
+from eos_assets.platform.jars import ensure_jars
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
 from eos_assets.transform.arrow_batches import BATCH_BYTES, WATCHED
 
@@ -39,7 +39,7 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
     config = {
         "spark.master": master,
         "spark.app.name": "eos",
-        "spark.jars": ",".join(str(jar) for jar in jars("spark", settings)),
+        "spark.jars": ",".join(str(jar) for jar in ensure_jars("spark", settings)),
         "spark.pyspark.python": settings.spark_python or sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -1,14 +1,13 @@
-"""Spark's daemon of Python workers, quick to begin a task: without archives on the path, without waiting for a timer of
-the network, and with the modules that tasks need imported before the fork. docs/decisions/0010 has the figures."""
+"""Spark's daemon of Python workers, made to start a task quickly: docs/decisions/0010 has the figures."""
 
 import gc
 import importlib
 import socket
 from collections.abc import Callable
 
-from eos_assets.worker_path import leave_archives
+from eos_assets.worker_path import drop_archives
 
-#: What nearly every task of ours needs: imported once, before workers are forked. No client is made by that.
+#: What nearly every task needs: imported once, before workers are forked. These imports create no client.
 PRELOADED = (
     "pandas",
     "pyspark.sql.pandas.serializers",
@@ -17,23 +16,26 @@ PRELOADED = (
     "eos_assets.verify.source_checker",
 )
 
-
-def acknowledge_at_once(sock: socket.socket) -> None:
-    """Spark's JVM sends a task in small pieces, and each waits until the one before is acknowledged: 40 ms, unless the
-    kernel is told not to wait for an answer to ride on. Linux forgets that after a while, so it is told each task."""
-    quick = getattr(socket, "TCP_QUICKACK", None)
-    if quick is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, quick, 1)
+#: One task: its socket, and whether the JVM is authenticated; returns an exit code.
+RunTask = Callable[[socket.socket, bool], int]
 
 
-def served(begin: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """Spark's function that serves one task, made quick, and quiet where Spark has gone away: after an error elsewhere
-    in its task it closes the connection. The daemon lets a worker that says 1 end, as it does after an exception."""
+def acknowledge_immediately(sock: socket.socket) -> None:
+    """Spark's JVM sends a task in small pieces and waits for the acknowledgement of each: 40 ms, unless the kernel
+    sends it without waiting for an answer to attach it to. Linux resets the option, so it is set for each task."""
+    option = getattr(socket, "TCP_QUICKACK", None)
+    if option is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, option, 1)
+
+
+def quick_and_quiet(run_task: RunTask) -> RunTask:
+    """Wrap Spark's function that runs one task. After an error elsewhere in a task Spark closes the connection: the
+    worker then ends without a stack trace, with the exit code 1 of any failure."""
 
     def worker(sock: socket.socket, authenticated: bool) -> int:
-        acknowledge_at_once(sock)
+        acknowledge_immediately(sock)
         try:
-            return int(begin(sock, authenticated))
+            return int(run_task(sock, authenticated))
         except EOFError:
             return 1
 
@@ -46,11 +48,11 @@ def serve() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # a worker collects garbage behind every task, and need not look at all this again
-    daemon.worker = served(daemon.worker)  # type: ignore[assignment]
+    gc.freeze()  # a worker collects garbage after every task, and need not examine all these objects each time
+    daemon.worker = quick_and_quiet(daemon.worker)  # type: ignore[assignment]
     daemon.manager()
 
 
 if __name__ == "__main__":
-    leave_archives()
+    drop_archives()
     serve()

@@ -15,17 +15,17 @@ from eos_assets.kafka.reader import streams
 from eos_assets.log import provenance
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
-from eos_assets.sink.router import partitions
-from eos_assets.state.fold import home_of
+from eos_assets.sink.router import choose_partitions as partitions
+from eos_assets.state.fold import home_partition
 from eos_assets.transform.business_key import repeated_keys
-from eos_assets.transform.result_schema import KEY, digest_of, transformed, travelling
-from eos_assets.transform.source import ORDINAL, read_ranges, records
+from eos_assets.transform.result_schema import KEY, digest_of, apply_transform, worker_rows
+from eos_assets.transform.source import ORDINAL, read_ranges, read_records
 from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.context import KEPT, NAMED, RECORD
 from eos_assets.verify.observations import TOLD, TOLD_SCHEMA
 from eos_assets.verify.state_checker import StateProof
 from eos_assets.verify.window import Window
-from eos_assets.worker_path import leave_archives
+from eos_assets.worker_path import drop_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,8 +68,8 @@ class Tables:
     def result_columns(self) -> list[str]:
         """The columns of the transform's result."""
         everywhere = [OffsetRange(p, 0, 1) for p in self.window.partitions]
-        source = records(self.spark, self.connection, self.pipeline.source.name, everywhere)
-        return list(transformed(self.pipeline, source).columns)
+        source = read_records(self.spark, self.connection, self.pipeline.source.name, everywhere)
+        return list(apply_transform(self.pipeline, source).columns)
 
     def along_the_sinks(self, isolation: str) -> "DataFrame":
         """Every visible record of the sinks and dead letters, and every map row, side by side in the sink's order."""
@@ -168,7 +168,7 @@ class Tables:
         return rows.where(f.col("o_offset") >= f.create_map(*starts)[f.col("o_partition")])
 
     def transformed(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
-        return travelling(transformed(self.pipeline, self.bearable(ranges, **options)))
+        return worker_rows(apply_transform(self.pipeline, self.bearable(ranges, **options)))
 
     def halves(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
         """All that can be compared, cut in two where no transaction began: behind a shuffle a transform could combine
@@ -200,7 +200,7 @@ class Tables:
 
     def bearable(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
         """The records to run the transform on again, without those that were set aside because it raises on them."""
-        source = records(self.spark, self.connection, self.pipeline.source.name, ranges, **options)
+        source = read_records(self.spark, self.connection, self.pipeline.source.name, ranges, **options)
         if self.pipeline.on_error == "stop" or self.proof:
             return source  # a proof of state knows itself what was set aside
         return without(self.set_aside(), source)
@@ -211,7 +211,7 @@ class Tables:
 
         read = self.source()
         count = len(self.connection.partitions(self.pipeline.source.name))
-        rows = read.select("partition", "offset", home_of(count)("key").alias("home")).where("home != partition")
+        rows = read.select("partition", "offset", home_partition(count)("key").alias("home")).where("home != partition")
         place = f.concat(
             f.lit(f"topic={self.pipeline.source.name}, partition="), "partition", f.lit(", offset="), "offset"
         )
@@ -280,7 +280,7 @@ def unfold(provenance_topic: str, topics: list[str]) -> Callable[[Batches], Iter
     numbers = {topic: number for number, topic in enumerate(topics)}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        leave_archives()
+        drop_archives()
         for batch in batches:
             for message in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 found = provenance.read_at(provenance_topic, *message)

@@ -1,76 +1,26 @@
-"""One pass along each sink partition in offset order, beside the maps that name its records.
+"""Add up the records of each sink partition beside the maps that name them.
 
-Nothing is sorted or shuffled: Spark reads a partition in order, and the maps of each source partition are in the same
-order. A plain function of Arrow batches, so that it runs in Spark's tasks as well as in a test.
+Nothing is sorted or shuffled: Spark reads a partition in offset order, and the maps of each source partition are in
+the same order. It is a plain function of Arrow batches, so it runs in Spark's tasks as well as in a test.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.log import provenance
-from eos_assets.sink.router import partitions
-from eos_assets.verify.context import Case, lookup
-from eos_assets.verify.map_reader import MapPart
+from eos_assets.verify.merged_maps import MapMessage, MapRows, MergedMaps
+from eos_assets.verify.pass_results import result_batch
+from eos_assets.verify.proof_context import ProofContext, lookup
+from eos_assets.verify.routing import expected_partitions
 from eos_assets.verify.sorted_rows import Integers, changes, integers
 from eos_assets.verify.totals import NOTHING, Total, hash_rows, total
-from eos_assets.worker_path import leave_archives
+from eos_assets.worker_path import drop_archives
 
-#: What a pass returns: rows of a kind with a JSON text.
-PASS_SCHEMA = "kind string, text string"
+#: Topic number and partition.
 Place = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class MapRows:
-    """Rows of maps in the order of one sink partition: the records that they name, and where those came from."""
-
-    sink_offset: Integers
-    source_offset: Integers
-    #: The number of the part that a row is from.
-    part: Integers
-
-    def sorted(self) -> "MapRows":
-        return self.take(np.argsort(self.sink_offset, kind="stable"))
-
-    def take(self, rows: Integers | slice) -> "MapRows":
-        return MapRows(self.sink_offset[rows], self.source_offset[rows], self.part[rows])
-
-    @staticmethod
-    def concatenated(some: "list[MapRows]") -> "MapRows":
-        return MapRows(
-            np.concatenate([one.sink_offset for one in some]),
-            np.concatenate([one.source_offset for one in some]),
-            np.concatenate([one.part for one in some]),
-        )
-
-
-NO_ROWS = MapRows(*(np.zeros(0, np.int64) for _ in range(3)))
-
-
-class MergedMaps:
-    """The maps of one sink partition, merged in its order. Messages are decoded when the pass gets to them."""
-
-    def __init__(self, parts: list[MapPart]) -> None:
-        self.parts = sorted(parts, key=lambda part: part.first)
-        self.decoded = 0
-        self.waiting = NO_ROWS
-
-    def upto(self, last: int) -> MapRows:
-        """The rows up to this sink offset that were not returned before."""
-        fresh = [self.waiting]
-        while self.decoded < len(self.parts) and self.parts[self.decoded].first <= last:
-            one = provenance.load(self.parts[self.decoded].value)
-            fresh.append(MapRows(one.sink_offsets, one.source_offsets, np.full(len(one.sink_offsets), self.decoded)))
-            self.decoded += 1
-        rows = MapRows.concatenated(fresh).sorted() if len(fresh) > 1 else self.waiting
-        cut = int(np.searchsorted(rows.sink_offset, last, "right"))
-        self.waiting = rows.take(slice(cut, None))
-        return rows.take(slice(0, cut))
 
 
 @dataclass
@@ -85,82 +35,83 @@ class SinkTotals:
 
 
 class SinkPass:
-    """Records of sink partitions, each partition in offset order."""
+    """Takes the records of sink partitions, each partition in offset order, and stops at the first violation."""
 
-    def __init__(self, case: Case, parts: dict[Place, list[MapPart]]) -> None:
-        self.case = case
-        self.parts = parts
-        self.merged: dict[Place, MergedMaps] = {}
+    def __init__(self, context: ProofContext, messages: dict[Place, list[MapMessage]]) -> None:
+        self.context = context
+        self.messages = messages
+        self.maps: dict[Place, MergedMaps] = {}
         self.totals = SinkTotals()
-        self.wrong = ""
+        self.violation = ""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        leave_archives()
-        for rows in (rows for batch in batches for rows in by_place(batch)):
-            self.wrong = self.check(rows)
-            if self.wrong:
+        drop_archives()
+        for records in (records for batch in batches for records in split_by_place(batch)):
+            self.violation = self.add(records)
+            if self.violation:
                 break  # every row will be compared
         yield self.result()
 
-    def check(self, rows: pa.RecordBatch) -> str:
-        """What is wrong with these records of one partition; empty if nothing is."""
-        topic, partition = int(rows["topic"][0].as_py()), int(rows["sink_partition"][0].as_py())
-        offsets = integers(rows, "sink_offset")
-        place = (topic, partition)
-        merged = self.merged.setdefault(place, MergedMaps(self.parts.get(place, [])))
-        names = merged.upto(int(offsets[-1]))
-        inside = np.array([part.in_scope for part in merged.parts], bool)[names.part]
-        others = names.sink_offset[~inside]
-        names = names.take(np.flatnonzero(inside)) if len(others) else names
-        if not (np.diff(names.sink_offset) > 0).all():
+    def add(self, records: pa.RecordBatch) -> str:
+        """Add up records of one partition; return what is wrong with them, or an empty text."""
+        place = (int(records["topic"][0].as_py()), int(records["sink_partition"][0].as_py()))
+        offsets = integers(records, "sink_offset")
+        maps = self.maps.setdefault(place, MergedMaps(self.messages.get(place, [])))
+        rows = maps.upto(int(offsets[-1]))
+        covered = np.array([message.in_scope for message in maps.messages], bool)[rows.message]
+        others = rows.sink_offset[~covered]
+        rows = rows.take(np.flatnonzero(covered)) if len(others) else rows
+        if not (np.diff(rows.sink_offset) > 0).all():
             return "a record that two rows of the maps name"
-        if len(np.intersect1d(others, names.sink_offset)):
+        if len(np.intersect1d(others, rows.sink_offset)):
             return "a record that two transactions name"
-        at = np.searchsorted(offsets, names.sink_offset)
-        if len(at) and (at[-1] >= len(offsets) or not np.array_equal(offsets[at], names.sink_offset)):
+        named = np.searchsorted(offsets, rows.sink_offset)
+        if len(named) and (named[-1] >= len(offsets) or not np.array_equal(offsets[named], rows.sink_offset)):
             return "a row of the maps without a visible record"
-        if len(at) < len(offsets) and (wrong := self.check_unnamed(place, offsets, at, others)):
-            return wrong
-        self.totals.named += len(at)
-        return self.add(place, rows if len(at) == len(offsets) else rows.take(pa.array(at)), names, merged.parts)
+        if len(named) < len(offsets) and (violation := self.add_unnamed(place, offsets, named, others)):
+            return violation
+        self.totals.named += len(named)
+        chosen = records if len(named) == len(offsets) else records.take(pa.array(named))
+        return self.add_named(place, chosen, rows, maps.messages)
 
-    def check_unnamed(self, place: Place, offsets: Integers, named: Integers, others: Integers) -> str:
-        """Records that no map of this window names: of other transactions, no longer provable, or of other writers."""
-        rest = np.delete(offsets, named)
-        rest = rest[~np.isin(rest, others) & (rest > self.case.faded.get(place, -1))]
-        if len(rest) and not self.case.shared_sink:
+    def add_unnamed(self, place: Place, offsets: Integers, named: Integers, others: Integers) -> str:
+        """Count records that no map of this window names: of other transactions, no longer provable, or foreign."""
+        unnamed = np.delete(offsets, named)
+        unnamed = unnamed[~np.isin(unnamed, others) & (unnamed > self.context.expired.get(place, -1))]
+        if len(unnamed) and not self.context.shared_sink:
             return "a record that no map names"
-        self.totals.records += len(rest)
+        self.totals.records += len(unnamed)
         return ""
 
-    def add(self, place: Place, rows: pa.RecordBatch, names: MapRows, parts: list[MapPart]) -> str:
-        """Adds up the named records, by transaction and in all."""
+    def add_named(self, place: Place, records: pa.RecordBatch, rows: MapRows, messages: list[MapMessage]) -> str:
+        """Add up the named records, by transaction and in all."""
         topic, partition = place
-        self.totals.records += rows.num_rows
-        if not rows.num_rows:
+        self.totals.records += records.num_rows
+        if not records.num_rows:
             return ""
-        source = np.array([part.source_partition for part in parts], np.int64)[names.part]
-        start = np.array([part.start for part in parts], np.int64)[names.part]
-        digests = integers(rows, "digest")
-        self.add_transactions(place, source, start, names.sink_offset, digests.view(np.uint64))
-        is_sink = topic < len(self.case.counts)
-        if not is_sink and not self.case.compares_letters:
+        source = np.array([message.source_partition for message in messages], np.int64)[rows.message]
+        start = np.array([message.start for message in messages], np.int64)[rows.message]
+        digests = integers(records, "digest")
+        self.add_transactions(place, source, start, rows.sink_offset, digests.view(np.uint64))
+        is_sink = topic < len(self.context.sink_partitions)
+        if not is_sink and not self.context.compares_dead_letters:
             return ""
-        today = np.flatnonzero(names.source_offset >= lookup(self.case, source, "same_code"))
-        if len(today) < rows.num_rows:
-            rows, source = rows.take(pa.array(today)), source[today]
-            names, digests = names.take(today), digests[today]
-        if is_sink and not self.case.declares_partitions:
-            expected = partitions(rows["key"], None, source, self.case.counts[topic])
+        compared = np.flatnonzero(rows.source_offset >= lookup(self.context, source, "recompute_start"))
+        if len(compared) < records.num_rows:
+            records, source = records.take(pa.array(compared)), source[compared]
+            rows, digests = rows.take(compared), digests[compared]
+        if is_sink and not self.context.declares_partitions:
+            expected = expected_partitions(records["key"], None, source, self.context.sink_partitions[topic])
             if (expected != partition).any():
                 return "a record in another partition than that of its key"
-        content = digests if is_sink else np.zeros(rows.num_rows, np.int64)
-        self.totals.content += content_total(self.case, content, names.source_offset, source, topic, partition)
+        content = digests if is_sink else np.zeros(records.num_rows, np.int64)
+        self.totals.content += content_total(self.context, content, rows.source_offset, source, topic, partition)
         return ""
 
     def add_transactions(
         self, place: Place, source: Integers, start: Integers, offset: Integers, digest: np.ndarray
     ) -> None:
+        """Add up count, first and last offset and digest of each transaction."""
         order = np.lexsort((start, source))
         source, start, offset, digest = source[order], start[order], offset[order], digest[order]
         firsts = np.flatnonzero(changes(source, start))
@@ -177,14 +128,15 @@ class SinkPass:
 
     def result(self) -> pa.RecordBatch:
         totals = self.totals
-        rows = [("sink", [self.wrong, totals.records, totals.named, totals.content.n, totals.content.sum])]
-        for (topic, partition, source, start), sums in totals.transactions.items():
-            rows.append(("sum", [source, start, self.case.topics[topic], partition, *sums]))
-        kinds, texts = zip(*((kind, json.dumps(content)) for kind, content in rows), strict=True)
-        return pa.record_batch({"kind": pa.array(kinds), "text": pa.array(texts)})
+        sink = ("sink", [self.violation, totals.records, totals.named, totals.content.n, totals.content.sum])
+        sums = (
+            ("sum", [source, start, self.context.topics[topic], partition, *figures])
+            for (topic, partition, source, start), figures in totals.transactions.items()
+        )
+        return result_batch([sink, *sums])
 
 
-def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def split_by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The records of each partition in a batch."""
     cuts = np.flatnonzero(changes(integers(batch, "topic"), integers(batch, "sink_partition"))).tolist()
     for low, high in itertools.pairwise([*cuts, batch.num_rows]):
@@ -192,13 +144,13 @@ def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def content_total(
-    case: Case,
+    context: ProofContext,
     digests: Integers,
     offsets: Integers,
     sources: Integers,
     topic: Integers | int,
     partition: Integers | int,
 ) -> Total:
-    """Records by content, origin and topic; by partition, too, where the transform declares it."""
-    place = (topic, partition) if case.declares_partitions else (topic,)
+    """The total of records by content, origin and topic; by partition, too, where the transform declares it."""
+    place = (topic, partition) if context.declares_partitions else (topic,)
     return total(hash_rows(digests, offsets, sources, *place))

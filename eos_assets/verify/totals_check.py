@@ -18,11 +18,11 @@ from eos_assets.errors import Code
 from eos_assets.kafka.headers import UnreadableHeadersError
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
-from eos_assets.sink.router import partitions
+from eos_assets.sink.router import choose_partitions as partitions
 from eos_assets.transform.arrow_batches import LARGE_BYTES, batches
 from eos_assets.transform.business_key import repeated_keys
-from eos_assets.transform.result_schema import guarded, transformed, travelling
-from eos_assets.transform.source import records
+from eos_assets.transform.result_schema import fail_if_large, apply_transform, worker_rows
+from eos_assets.transform.source import read_records
 from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.context import Case
 from eos_assets.verify.frames import Tables, unioned, without
@@ -33,7 +33,7 @@ from eos_assets.verify.sink_pass import PASS_SCHEMA, SinkPass, content_total
 from eos_assets.verify.sorted_rows import integers
 from eos_assets.verify.tally import Tally
 from eos_assets.verify.totals import Total, hash_rows, of_aggregates, sql_aggregates, total
-from eos_assets.worker_path import leave_archives
+from eos_assets.worker_path import drop_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
@@ -113,7 +113,7 @@ class ByTotals:
     def along(self, number: int, claims: MapClaims) -> "DataFrame":
         """One pass along a sink, or the dead letters."""
         case, parts = self.case, {place: parts for place, parts in claims.parts.items() if place[0] == number}
-        columns = ("topic", "sink_partition", "sink_offset", f"{guarded('`key`')} AS key", "digest")
+        columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
         rows = self.tables.sink_records(number, "read_committed").selectExpr(*columns)
         return rows.mapInArrow(lambda rows: SinkPass(case, parts).run(rows), PASS_SCHEMA)
 
@@ -147,13 +147,13 @@ class ByTotals:
         cuts = {"minPartitions": str(2 * len(tables.repeatable))}
         if tables.proof is not None:
             return self.content(tables.rerun(**cuts))
-        source = records(tables.spark, tables.connection, self.pipeline.source.name, tables.repeatable, **cuts)
+        source = read_records(tables.spark, tables.connection, self.pipeline.source.name, tables.repeatable, **cuts)
         if not self.pipeline.drops and tables.repeatable == tables.retained:
             source = self.observe(source, "visible", ("`origin`.`offset`", "`origin`.`partition`"))
         if claims.set_aside:
             aside = tables.spark.createDataFrame(claims.set_aside, "source_partition int, source_offset long")
             source = without(aside, source)
-        frame = self.content(travelling(transformed(self.pipeline, source)))
+        frame = self.content(worker_rows(apply_transform(self.pipeline, source)))
         if narrow_path(frame, self.pipeline) is None:
             if claims.set_aside:
                 raise NotClean("a shuffle beside records that were set aside")
@@ -284,7 +284,7 @@ def counted(kind: str, rows: "DataFrame") -> "DataFrame":
 
 def visible_by_transaction(case: Case, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Source records, in all and by the transaction that covers each."""
-    leave_archives()
+    drop_archives()
     everything, counts = Total(), defaultdict[tuple[int, int], int](int)
     for batch in rows:
         offset, partition = integers(batch, "o_offset"), integers(batch, "o_partition")
@@ -301,7 +301,7 @@ def visible_by_transaction(case: Case, rows: Iterable[pa.RecordBatch]) -> Iterat
 
 def content_by_place(case: Case, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The outputs of a transform that declares partitions, each in the partition where it belongs."""
-    leave_archives()
+    drop_archives()
     content, kept = Total(), Total()
     for batch in rows:
         offset, source, topic = (integers(batch, c) for c in ("o_offset", "o_partition", "topic"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
-from eos_assets.local.doctor import finding
+from eos_assets.local.doctor import diagnose
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
 
@@ -40,7 +40,7 @@ def test_an_error_of_kafka_is_a_line() -> None:
     def look() -> str:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such file"))
 
-    found = finding("Brokers", look)
+    found = diagnose("Brokers", look)
     assert not found.ok
     assert "no such file" in found.detail
     assert found.remedy

@@ -16,9 +16,10 @@ from typing import Any
 import psutil
 import yaml
 
-from eos_assets.platform.jars import jars, version_of
+from eos_assets.local.ports import ReservedPort
+from eos_assets.platform.jars import ensure_jars, version_of
 from eos_assets.platform.java import find_java
-from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings, project_root
 from eos_assets_tests.waiting import wait_for
 
@@ -163,7 +164,7 @@ class Native:
         }
         file = self.container(service) / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        classpath = ":".join(str(jar) for jar in jars("broker", self.settings))
+        classpath = ":".join(str(jar) for jar in ensure_jars("broker", self.settings))
         java = [str(find_java().executable), environment["KAFKA_HEAP_OPTS"], "-cp", classpath]
         tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={environment['CLUSTER_ID']}", "-c", str(file)]
         subprocess.run([*java, *tool], check=True, capture_output=True)

@@ -13,7 +13,8 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
-from eos_assets.local.broker import KafkaCluster, escaped
+from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.broker_properties import escape
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers
 from eos_assets_tests.waiting import wait_for
@@ -26,16 +27,16 @@ def test_acknowledged_data_survives_stop_and_kill(settings: Settings, tmp_path: 
         assert (cluster.nodes[0].data / "meta.properties").is_file()
         fill(connection, "t", 1000)
         cluster.stop()
-        assert not cluster.runs(cluster.nodes[0])
+        assert not cluster.nodes[0].is_running()
         cluster.restart(1)
         fill(connection, "t", 1000)
         cluster.kill(1)
-        assert not cluster.runs(cluster.nodes[0])
+        assert not cluster.nodes[0].is_running()
         cluster.restart(1)
         assert read_integers(cluster.bootstrap_servers, "t") == list(range(2000))
         process = cluster.nodes[0].process
     assert process is not None
-    assert not process.alive()
+    assert not process.is_alive()
 
 
 def test_everything_listens_on_loopback_only(connection: Connection, settings: Settings) -> None:
@@ -61,11 +62,11 @@ def test_a_broker_that_does_not_come_up_shows_the_end_of_its_log(settings: Setti
 
 
 def test_values_are_written_as_java_reads_them() -> None:
-    assert escaped("C:\\ä😀=b c") == r"C:\\\u00e4\ud83d\ude00=b c"
+    assert escape("C:\\ä😀=b c") == r"C:\\\u00e4\ud83d\ude00=b c"
 
 
 def test_a_folder_with_a_comma_is_refused(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(EosError, match="a,b: it takes a comma"):
+    with pytest.raises(EosError, match="a,b: in its configuration a comma"):
         KafkaCluster(tmp_path / "a,b", settings=settings)
 
 
@@ -78,6 +79,7 @@ def test_a_broker_dies_with_the_process_that_started_it(settings: Settings, tmp_
     program = f"""
 import pathlib, sys, time
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.broker_properties import escape
 cluster = KafkaCluster(pathlib.Path({str(tmp_path)!r}))
 cluster.start()
 print(cluster.nodes[0].process.pid, flush=True)

@@ -8,7 +8,8 @@ import pytest
 
 from eos_assets.local import doctor
 from eos_assets.local.doctor import Diagnosis, examine
-from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.local.ports import ReservedPort
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
 
 PORTS = {"Kafka ports", "Spark port", "Dagster port"}
@@ -23,7 +24,7 @@ def listening() -> Iterator[str]:
 
 @pytest.fixture
 def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr(doctor, "brokers", lambda _: "not asked")
+    monkeypatch.setattr(doctor, "check_brokers", lambda _: "not asked")
     return settings.model_copy(update={"home": tmp_path, "bootstrap_servers": None, "spark": None})
 
 
@@ -61,5 +62,5 @@ def test_a_spark_that_nobody_serves_is_told_without_its_token(here: Settings) ->
     found = findings(here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"}))["Spark"]
     port.release()
     assert not found.ok
-    assert found.detail == f"Nobody answers at {LOOPBACK}:{port.number}."
+    assert found.detail == f"No Spark answers at {LOOPBACK}:{port.number}."
     assert "EOS_SPARK" in found.remedy

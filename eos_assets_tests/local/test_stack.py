@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import EosError
+from eos_assets.local.ports import require_distinct
 from eos_assets.local.stack import Stack
-from eos_assets.platform.ports import require_apart
 from eos_assets.platform.settings import Settings
 
 
@@ -52,4 +52,4 @@ def test_the_passwords_of_a_formatted_cluster_stay(stack: Stack) -> None:
 
 def test_one_port_for_two_servers_is_refused() -> None:
     with pytest.raises(EosError, match="Port 9093 is wanted for the controller and for Spark"):
-        require_apart([(9092, "Kafka", "a"), (9093, "the controller", "b"), (9093, "Spark", "--spark-port")])
+        require_distinct([(9092, "Kafka", "a"), (9093, "the controller", "b"), (9093, "Spark", "--spark-port")])

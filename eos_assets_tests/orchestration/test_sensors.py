@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from eos_assets.kafka.offsets import bounds
-from eos_assets.local.daemon import end_orphans
+from eos_assets.local.daemon import fail_orphans
 from eos_assets.orchestration import sensors, stuck, tries
 from eos_assets.orchestration.partitions import range_tags
 from eos_assets.orchestration.pipeline import pipeline_definitions
@@ -96,7 +96,7 @@ def test_runs_of_a_daemon_that_ended_are_told_to_have_failed() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED]
         runs = [instance.add_run(dg.DagsterRun(job_name="job", status=status)).run_id for status in statuses]
-        assert end_orphans(instance) == 1
+        assert fail_orphans(instance) == 1
         found = [run.status for run_id in runs if (run := instance.get_run_by_id(run_id))]
         assert found == [dg.DagsterRunStatus.FAILURE, *statuses[1:]]
 

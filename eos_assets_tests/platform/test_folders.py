@@ -9,12 +9,12 @@ import pytest
 from eos_assets.errors import EosError
 from eos_assets.local.stack import Stack
 from eos_assets.platform.folders import (
-    clear_disk_errors,
-    exclusive,
+    explain_disk_errors,
     free_bytes,
+    hold_lock,
     make_folder,
     require_space,
-    write_whole,
+    write_atomically,
 )
 from eos_assets.platform.settings import Settings, project_root
 
@@ -78,7 +78,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EosError, match=r"The disk that holds .* is full"), clear_disk_errors(tmp_path):
+    with pytest.raises(EosError, match=r"The disk that holds .* is full"), explain_disk_errors(tmp_path):
         Path("/dev/full").write_text("x")
 
 
@@ -88,18 +88,18 @@ def test_too_little_space_is_named_before_anything_starts(tmp_path: Path) -> Non
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    write_whole(tmp_path / "state", "one")
-    write_whole(tmp_path / "state", "two")
+    write_atomically(tmp_path / "state", "one")
+    write_atomically(tmp_path / "state", "two")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("state", "two")]
 
 
 def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with (
-        exclusive(lock, wait=False, busy="Another one"),
+        hold_lock(lock, wait=False, busy="Another one"),
         pytest.raises(EosError, match=rf"Another one \(process {os.getpid()}\)"),
-        exclusive(lock, wait=False, busy="Another one"),
+        hold_lock(lock, wait=False, busy="Another one"),
     ):
         pass
-    with exclusive(lock, wait=False, busy="Another one"):
+    with hold_lock(lock, wait=False, busy="Another one"):
         pass

@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import EosError
-from eos_assets.platform.jars import damaged, install, jars, locked, version_of
+from eos_assets.platform.jars import ensure_jars, find_damaged, install, read_lock, version_of
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.local.damage import damage
 
 
 def test_the_second_time_needs_no_network(copied: Settings) -> None:
-    found = jars("broker", copied)
+    found = ensure_jars("broker", copied)
     assert any(jar.name == f"kafka_2.13-{version_of('kafka_2.13')}.jar" for jar in found)
     assert all(jar.is_file() for jar in found)
 
 
 def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> None:
-    name = next(iter(locked()))
+    name = next(iter(read_lock()))
     damage(copied, name)
     with pytest.raises(EosError, match="jars could not be fetched") as error:
-        jars("broker", copied)
+        ensure_jars("broker", copied)
     assert "mirror.xml" in error.value.remedy
-    assert damaged(copied.jars_dir) == [name]
+    assert find_damaged(copied.jars_dir) == [name]
 
 
 def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
@@ -38,6 +38,6 @@ def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
 
 
 def test_ivy_settings_that_are_no_file_are_named(copied: Settings, tmp_path: Path) -> None:
-    damage(copied, next(iter(locked())))
+    damage(copied, next(iter(read_lock())))
     with pytest.raises(EosError, match="is not a file"):
-        jars("broker", copied.model_copy(update={"ivy_settings": tmp_path / "absent.xml"}))
+        ensure_jars("broker", copied.model_copy(update={"ivy_settings": tmp_path / "absent.xml"}))

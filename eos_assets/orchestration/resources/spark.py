@@ -13,7 +13,7 @@ from pydantic import Field
 
 from eos_assets.errors import EosError
 from eos_assets.platform.java import find_java
-from eos_assets.platform.proxy import OWN, bypass_proxy
+from eos_assets.platform.loopback import LOOPBACK_HOSTS, bypass_proxy
 from eos_assets.platform.running import RunningServers
 from eos_assets.platform.setting_types import CONNECT_PORT, hide_token
 from eos_assets.platform.settings import Settings
@@ -42,7 +42,7 @@ class SparkResource(LazyPySparkResource):
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
                 if settings.spark_python:
                     os.environ["PYSPARK_PYTHON"] = settings.spark_python
-            elif urlsplit(address).hostname in OWN:
+            elif urlsplit(address).hostname in LOOPBACK_HOSTS:
                 bypass_proxy()
             session = started(address, {**session_config(address, settings), **self.spark_config})
             of_eos_up = address == RunningServers(settings.home).address_of("spark")  # that one runs this very code

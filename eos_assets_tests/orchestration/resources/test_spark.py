@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
+from eos_assets.local.ports import ReservedPort
 from eos_assets.local.stack import Stack
 from eos_assets.orchestration.resources.spark import SparkResource, spark_address
-from eos_assets.platform.ports import ReservedPort
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.shipping import ship
 from eos_assets.platform.spark_session import cluster_config
@@ -98,7 +98,7 @@ def test_the_servers_of_eos_up_find_the_code_of_their_user_wherever_they_work(
     settings: Settings, tmp_path: Path
 ) -> None:
     own = settings.model_copy(update={"py_files": (tmp_path / "mine.py", tmp_path / "other.zip")})
-    assert Stack(own).marked_home()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
+    assert Stack(own).dagster_environment()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
 
 
 def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eos_assets.platform.ports import LOOPBACK
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.docker.native import Native, postgres_folder
 from eos_assets_tests.kafka.reading import read_pairs

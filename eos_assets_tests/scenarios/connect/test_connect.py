@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import stream
+from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
-from eos_assets.platform.ports import ReservedPort
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
 

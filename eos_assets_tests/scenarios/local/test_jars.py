@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from eos_assets.platform.jars import damaged, jars, locked
+from eos_assets.platform.jars import ensure_jars, find_damaged, read_lock
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import EOS
 from eos_assets_tests.local.damage import damage
@@ -13,13 +13,13 @@ from eos_assets_tests.waiting import wait_for
 
 
 def test_a_damaged_jar_is_noticed_and_fetched_again(settings: Settings, copied: Settings) -> None:
-    name = next(name for name in locked() if name.startswith("spark/delta-spark"))
+    name = next(name for name in read_lock() if name.startswith("spark/delta-spark"))
     damage(copied, name)
-    assert damaged(copied.jars_dir) == [name]
+    assert find_damaged(copied.jars_dir) == [name]
     fetched: list[int] = []
-    jars_now = jars("spark", copied.model_copy(update={"ivy_settings": settings.ivy_settings}), fetched.append)
-    assert damaged(copied.jars_dir) == []
-    assert fetched == list(range(1, len(locked()) + 1))
+    jars_now = ensure_jars("spark", copied.model_copy(update={"ivy_settings": settings.ivy_settings}), fetched.append)
+    assert find_damaged(copied.jars_dir) == []
+    assert fetched == list(range(1, len(read_lock()) + 1))
     assert [jar.parent.name for jar in jars_now] == ["spark"] * len(jars_now)
 
 
@@ -31,4 +31,4 @@ def test_a_killed_fetch_does_not_count(settings: Settings, tmp_path: Path) -> No
         os.killpg(child.pid, signal.SIGKILL)  # Ivy too
     assert child.returncode == -signal.SIGKILL
     assert not folder.exists()
-    assert len(damaged(folder)) == len(locked())
+    assert len(find_damaged(folder)) == len(read_lock())

@@ -23,7 +23,8 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster, Node
-from eos_assets.platform.ports import LOOPBACK, ReservedPort
+from eos_assets.local.ports import ReservedPort
+from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.permissions import Permission, permissions
 from eos_assets_tests.run.lab import squared

@@ -13,10 +13,10 @@ import pytest
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.fill import fill
+from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
 from eos_assets.platform import spark_session
-from eos_assets.platform.ports import ReservedPort
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.permissions import creation, permissions
 from eos_assets_tests.cli.command import EOS
@@ -38,12 +38,12 @@ import dagster as dg, sys
 from eos_assets.definitions import defs
 from eos_assets.orchestration.partitions import add_missing
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.transform.source import records
+from eos_assets.transform.source import read_records
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import SparkResource
 
 connection = KafkaResource().connection()
-read = records(SparkResource().spark_session, connection, "datasource", [OffsetRange(0, 0, 10)])
+read = read_records(SparkResource().spark_session, connection, "datasource", [OffsetRange(0, 0, 10)])
 read.explain("extended")
 read.explain("formatted")
 print(connection, read)

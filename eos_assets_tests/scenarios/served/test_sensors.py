@@ -4,7 +4,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from eos_assets.local.daemon import TOLD
+from eos_assets.local.daemon import ORPHANED
 from eos_assets.orchestration.tries import FIRST_WAIT_SECONDS
 from eos_assets_tests.scenarios.served.graphql import Graphql, Run
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
@@ -73,7 +73,7 @@ def test_a_run_that_died_with_its_daemon_is_run_again(served: ServedStack) -> No
         process.kill()
     served.eos("up")
     assert eventually(lambda: dagster.ended(died)) == "FAILURE"
-    assert TOLD in str(dagster.events(died))
+    assert ORPHANED in str(dagster.events(died))
     eventually(lambda: served.count("datasink") == served.count("datasource"))
     eventually(lambda: dagster.runs("squares_job")[0].status == "SUCCESS")
     assert served.report("verify", "squares", "--full")["holds"]

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
+from eos_assets.local.marker import marked_processes
 from eos_assets.local.stack import Stack
-from eos_assets.platform.folders import exclusive
+from eos_assets.platform.folders import hold_lock
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.kafka.reading import read_integers, read_pairs
@@ -34,7 +35,7 @@ def pids(report: dict[str, Any]) -> dict[str, int]:
 
 
 def left_behind() -> list[psutil.Process]:
-    return Stack(Settings.load()).marked_processes()
+    return marked_processes(Settings.load().home)
 
 
 SQUARES_ON_CONNECT = """
@@ -221,7 +222,7 @@ def test_ports_that_overlap_are_refused_first(home: Path, ports: tuple[int, int]
 
 def test_a_lock_held_by_another_up_is_named(home: Path, ports: tuple[int, int]) -> None:
     home.mkdir()
-    with exclusive(home / "stack.lock", wait=False, busy=""):
+    with hold_lock(home / "stack.lock", wait=False, busy=""):
         for command in ("up", "down"):
             run = eos(command, status=1)
             assert "Another `eos up` or `eos down` is at work" in run.stderr

@@ -1,4 +1,4 @@
-"""Ports on loopback: free ones that stay ours, and who holds a taken one."""
+"""Ports on loopback: free ones that stay reserved, and the process that holds a taken one."""
 
 import socket
 import sys
@@ -7,18 +7,17 @@ from collections.abc import Iterable
 import psutil
 
 from eos_assets.errors import EosError
+from eos_assets.platform.loopback import LOOPBACK
 
-LOOPBACK = "127.0.0.1"
-
-#: A port, what it is for, and where to choose another one.
+#: A port, its purpose, and the setting that chooses another one.
 WantedPort = tuple[int, str, str]
 
 
 class ReservedPort:
-    """A free port that no other program gets while we hold it, not even between a kill and a restart.
+    """A free port that no other program gets while it is reserved, not even between a kill and a restart.
 
-    A bound socket that does not listen keeps the kernel from handing the port out, and on Linux lets a server
-    with SO_REUSEADDR (Java sets it) listen on it all the same. Elsewhere the port is merely likely to stay free.
+    The kernel does not hand out the port of a bound socket, even if that does not listen; on Linux a server with
+    SO_REUSEADDR, which Java sets, can listen on it all the same. Elsewhere the port is only likely to stay free.
     """
 
     def __init__(self) -> None:
@@ -34,13 +33,13 @@ class ReservedPort:
 
 
 def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((LOOPBACK, port)) == 0
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex((LOOPBACK, port)) == 0
 
 
-def holder(port: int) -> str | None:
-    """Who listens on the port, as a person would name it; None when nobody does."""
+def find_holder(port: int) -> str | None:
+    """The process that listens on a port, in words; None if the port is free."""
     if not is_listening(port):
         return None
     try:
@@ -61,15 +60,15 @@ def holder(port: int) -> str | None:
 
 
 def require_free(port: int, purpose: str, setting: str) -> None:
-    who = holder(port)
-    if who:
+    holder = find_holder(port)
+    if holder:
         raise EosError(
-            f"Port {port}, wanted for {purpose}, is taken by {who}.",
+            f"Port {port}, wanted for {purpose}, is taken by {holder}.",
             f"End that process, or choose another port with {setting}.",
         )
 
 
-def require_apart(wanted: Iterable[WantedPort]) -> None:
+def require_distinct(wanted: Iterable[WantedPort]) -> None:
     taken: dict[int, str] = {}
     for port, purpose, setting in wanted:
         if port in taken:

@@ -10,15 +10,14 @@ import grpc
 import pytest
 
 from eos_assets.local import probe, spark_server
-from eos_assets.platform.ports import LOOPBACK
-from eos_assets.platform.proxy import NAMES, bypass_proxy
+from eos_assets.platform.loopback import LOOPBACK, NO_PROXY_VARIABLES, bypass_proxy
 
 
 @pytest.fixture
 def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    for name in NAMES:
+    for name in NO_PROXY_VARIABLES:
         monkeypatch.setenv(name, "")
 
 
@@ -60,11 +59,11 @@ def test_this_machine_joins_the_hosts_without_a_proxy(monkeypatch: pytest.Monkey
     monkeypatch.setenv("NO_PROXY", "intranet,other")
     for _ in range(2):
         bypass_proxy()
-        assert {os.environ[name] for name in NAMES} == {"intranet,127.0.0.1,other,localhost"}
+        assert {os.environ[name] for name in NO_PROXY_VARIABLES} == {"intranet,127.0.0.1,other,localhost"}
 
 
 def test_all_hosts_without_a_proxy_stay_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
+    for name in NO_PROXY_VARIABLES:
         monkeypatch.setenv(name, "*")
     bypass_proxy()
-    assert {os.environ[name] for name in NAMES} == {"*"}
+    assert {os.environ[name] for name in NO_PROXY_VARIABLES} == {"*"}
