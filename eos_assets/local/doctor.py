@@ -142,7 +142,7 @@ def check_brokers(settings: Settings) -> str:
     if settings.bootstrap_servers is None and Stack(settings).address_of("kafka") is None:
         return "no cluster configured; `eos up` starts a local one"
     connection = connect(settings)
-    brokers = connection.metadata(patience=5).brokers
+    brokers = connection.metadata(seconds=5).brokers
     return f"{len(brokers)} at {connection.bootstrap_servers}"
 
 

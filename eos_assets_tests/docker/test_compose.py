@@ -1,4 +1,4 @@
-"""The compose file: what it promises is in it. Its commands are run by the scenarios."""
+"""What the compose file and the image declare. The scenarios run the commands of the compose file."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eos_assets.platform.settings import VARIABLES
-from eos_assets_tests.docker.native import COMPOSE, ROOT, services
+from eos_assets_tests.docker.compose_file import COMPOSE, ROOT, services
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 
@@ -17,7 +17,7 @@ def test_only_the_webserver_is_published_and_only_to_this_machine() -> None:
     assert published == {"webserver": ["127.0.0.1:3000:3000"]}
 
 
-def test_every_service_has_limits_a_health_check_and_a_way_to_end() -> None:
+def test_every_service_has_limits_a_health_check_and_a_restart_policy() -> None:
     for name, service in services().items():
         limits = service["deploy"]["resources"]["limits"]
         assert set(limits) == {"cpus", "memory"}, name
@@ -26,26 +26,26 @@ def test_every_service_has_limits_a_health_check_and_a_way_to_end() -> None:
 
 
 def test_one_service_builds_the_image_and_all_others_of_ours_wait_for_it() -> None:
-    found = services()
-    ours = {name for name, service in found.items() if service["image"] == "eos-assets"}
-    assert [name for name, service in found.items() if "build" in service] == ["create-topics"]
-    assert {found[name]["pull_policy"] for name in ours} == {"never"}
+    declared = services()
+    ours = {name for name, service in declared.items() if service["image"] == "eos-assets"}
+    assert [name for name, service in declared.items() if "build" in service] == ["create-topics"]
+    assert {declared[name]["pull_policy"] for name in ours} == {"never"}
     for name in ours - {"create-topics"}:
-        assert "create-topics" in awaited(name), name
+        assert "create-topics" in dependencies(name), name
 
 
-def awaited(name: str) -> set[str]:
-    """What a service waits for, directly or not."""
+def dependencies(name: str) -> set[str]:
+    """The services that a service waits for, directly or indirectly."""
     direct = set(services()[name].get("depends_on", {}))
-    return direct.union(*map(awaited, direct))
+    return direct.union(*map(dependencies, direct))
 
 
-def test_the_memory_adds_up_to_what_its_comment_says() -> None:
+def test_the_memory_limits_add_up_to_the_figure_in_the_comment() -> None:
     limits = {name: service["deploy"]["resources"]["limits"]["memory"] for name, service in services().items()}
     megabytes = {name: int(text[:-1]) * {"m": 1, "g": 1024}[text[-1]] for name, text in limits.items()}
-    told = re.search(r"add up to (\d+) GB of memory, once create-topics has ended", COMPOSE.read_text())
-    assert told
-    assert sum(megabytes.values()) - megabytes["create-topics"] == int(told[1]) * 1024
+    comment = re.search(r"add up to (\d+) GB of memory, once create-topics has ended", COMPOSE.read_text())
+    assert comment
+    assert sum(megabytes.values()) - megabytes["create-topics"] == int(comment[1]) * 1024
 
 
 def test_the_master_recovers_from_a_volume_that_the_image_owns() -> None:
@@ -55,10 +55,10 @@ def test_the_master_recovers_from_a_volume_that_the_image_owns() -> None:
     assert f"-Dspark.deploy.recoveryDirectory={folder}" in master["environment"]["SPARK_MASTER_OPTS"]
 
 
-def test_every_volume_of_ours_lies_where_the_image_made_a_folder_for_its_user() -> None:
-    (made,) = re.findall(r"mkdir -p (.*?)&& chown", DOCKERFILE.read_text(), re.DOTALL)
+def test_every_volume_is_mounted_on_a_folder_that_the_image_creates_for_its_user() -> None:
+    (folders,) = re.findall(r"mkdir -p (.*?)&& chown", DOCKERFILE.read_text(), re.DOTALL)
     ours = [service for service in services().values() if service["image"] == "eos-assets"]
-    assert {mount.split(":")[1] for service in ours for mount in service.get("volumes", ())} <= set(made.split())
+    assert {mount.split(":")[1] for service in ours for mount in service.get("volumes", ())} <= set(folders.split())
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_every_volume_of_ours_lies_where_the_image_made_a_folder_for_its_user() 
         ("EOS_FILES_ROOT", {"spark-worker-1", "spark-worker-2", "daemon"}),
     ],
 )
-def test_who_writes_tables_and_who_reads_files_share_a_volume(setting: str, users: set[str]) -> None:
+def test_the_services_that_share_tables_or_files_share_a_volume(setting: str, users: set[str]) -> None:
     folder = services()["daemon"]["environment"][setting]
     mounts = {(name, mount) for name, service in services().items() for mount in service.get("volumes", ())}
-    there = {(name, mount.split(":")[0]) for name, mount in mounts if mount.split(":")[1] == folder}
-    assert {name for name, _ in there} == users
-    assert len({volume for _, volume in there}) == 1
+    sharing = {(name, mount.split(":")[0]) for name, mount in mounts if mount.split(":")[1] == folder}
+    assert {name for name, _ in sharing} == users
+    assert len({volume for _, volume in sharing}) == 1
 
 
-def test_the_brokers_keep_what_they_acknowledged() -> None:
+def test_the_brokers_are_configured_to_keep_acknowledged_records() -> None:
     brokers = {name: service for name, service in services().items() if name.startswith("kafka")}
     assert len(brokers) == 3
     for service in brokers.values():
@@ -87,7 +87,7 @@ def test_the_brokers_keep_what_they_acknowledged() -> None:
         assert environment["KAFKA_TRANSACTION_STATE_LOG_MIN_ISR"] == 2
 
 
-def test_every_setting_in_it_is_one() -> None:
+def test_every_eos_variable_in_it_is_a_setting() -> None:
     used = {name for service in services().values() for name in service.get("environment", {})}
     assert {name for name in used if name.startswith("EOS_")} <= set(VARIABLES)
 

@@ -1,4 +1,4 @@
-"""The very commands of the compose file make a platform that works."""
+"""The commands of the compose file start a platform that materializes a pipeline and proves it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,12 @@ import pytest
 
 from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
-from eos_assets_tests.docker.native import Native, postgres_folder
 from eos_assets_tests.kafka.reading import read_pairs
+from eos_assets_tests.scenarios.compose.native import Native, postgres_folder
 from eos_assets_tests.scenarios.served.graphql import Graphql
 from eos_assets_tests.waiting import wait_for
 
-#: Seconds for a run: three brokers, a cluster of Spark and Dagster share the cores of this machine.
+#: Seconds for a run: three brokers, a Spark cluster and Dagster share the cores of this machine.
 PATIENCE = 480
 
 
@@ -33,7 +33,7 @@ def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Nat
     assert filled.returncode == 0, filled.stderr
     dagster = Graphql(f"http://{LOOPBACK}:{platform.port('webserver', '3000')}")
     run = wait_for(lambda: dagster.finished("squares_job"), PATIENCE) or ""
-    assert dagster.status(run) == "SUCCESS", "the sensor brought the new records over"
+    assert dagster.status(run) == "SUCCESS", "the sensor started a run for the new records"
     checks = dagster.check_evaluations(run)
     assert len(checks) == 12
     assert all(checks.values()), checks
@@ -42,7 +42,7 @@ def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Nat
     def keys() -> list[int]:
         return sorted(int(key) for pairs in read_pairs(servers, "datasink").values() for key, _ in pairs)
 
-    assert wait_for(lambda: len(keys()) >= 3000, PATIENCE), "also if the sensor looked before all were there"
+    assert wait_for(lambda: len(keys()) >= 3000, PATIENCE), "even if the sensor started a run before all were written"
     assert keys() == list(range(3000))
     assert list(platform.volume("lake").rglob("*.parquet")), "the executors wrote to the lake's volume"
     left = [path.name for path in (platform.folder / "dagster-home").rglob("*") if path.is_file()]

@@ -63,4 +63,4 @@ def test_a_certificate_is_enough_where_brokers_ask_for_one(
     assert read_ranges(spark, connection, PIPELINE.source.name, ranges).count() >= 90
     del environ["EOS_KAFKA_CERTIFICATE_FILE"], environ["EOS_KAFKA_KEY_FILE"]
     with pytest.raises(EosError):
-        connect(Settings.load(environ)).metadata(patience=3)
+        connect(Settings.load(environ)).metadata(seconds=3)

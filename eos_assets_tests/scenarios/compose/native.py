@@ -1,7 +1,7 @@
-"""The services of compose.yaml without containers: the same commands, environments and health checks as processes.
+"""Runs the services of compose.yaml without containers: the same commands, environments and health checks as processes.
 
-What a container engine would do is done by hand: host names become loopback, each port of each service a free one,
-volumes folders, and the two foreign images what their entry points do.
+It replaces a container engine: a host name becomes loopback, a port of a service becomes a free one, a volume becomes a
+folder, and each of the two foreign images becomes the steps of its entry point.
 """
 
 import os
@@ -11,40 +11,30 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import psutil
-import yaml
 
 from eos_assets.local.ports import ReservedPort
 from eos_assets.platform.jars import ensure_jars, version_of
 from eos_assets.platform.java import find_java
 from eos_assets.platform.loopback import LOOPBACK
-from eos_assets.platform.settings import Settings, project_root
+from eos_assets.platform.settings import Settings
+from eos_assets_tests.docker.compose_file import ROOT, services
 from eos_assets_tests.waiting import wait_for
 
-ROOT = project_root(Path(__file__).parent)
-COMPOSE = ROOT / "docker" / "compose.yaml"
 START_SECONDS = 180
 #: Variables that the official Kafka image keeps for itself.
 NOT_PROPERTIES = {"KAFKA_HEAP_OPTS"}
 
 
 def postgres_folder() -> Path | None:
-    """Where Debian's packages put the programs of PostgreSQL."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    return found[-1].parent if found else None
-
-
-def services() -> dict[str, dict[str, Any]]:
-    """compose.yaml with its variables at their defaults."""
-    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", COMPOSE.read_text())
-    found: dict[str, dict[str, Any]] = yaml.safe_load(text)["services"]
-    return found
+    """The folder in which Debian's packages install PostgreSQL, or None."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return programs[-1].parent if programs else None
 
 
 class Native:
-    """All services, started in their order, ended together."""
+    """All services, started in the order of their dependencies and stopped together."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
@@ -75,8 +65,8 @@ class Native:
             self.ports[service, number] = ReservedPort()
         return str(self.ports[service, number].number)
 
-    def here(self, service: str, text: str) -> str:
-        """One word of a command or an environment, as it reads on this machine."""
+    def localize(self, service: str, text: str) -> str:
+        """Replace paths, hosts and ports in one word of a command or environment by those of this machine."""
         own = {path: self.volume(name) for name, path in self.mounts(service)}
         for path, folder in sorted({**self.paths, **own}.items(), key=lambda item: -len(item[0])):
             text = text.replace(path, str(folder))
@@ -100,7 +90,7 @@ class Native:
         return folder
 
     def command(self, service: str, words: list[str]) -> list[str]:
-        local = [self.here(service, word) for word in words]
+        local = [self.localize(service, word) for word in words]
         for index, word in enumerate(words[:-1]):
             if word in ("--port", "--webui-port"):
                 local[index + 1] = self.port(service, words[index + 1])
@@ -108,7 +98,7 @@ class Native:
 
     def environment(self, service: str) -> dict[str, str]:
         declared = {name: str(value) for name, value in self.services[service].get("environment", {}).items()}
-        local = {name: self.here(service, value) for name, value in declared.items()}
+        local = {name: self.localize(service, value) for name, value in declared.items()}
         if "DAGSTER_POSTGRES_PORT" in local:
             local["DAGSTER_POSTGRES_PORT"] = self.port("postgres", declared["DAGSTER_POSTGRES_PORT"])
         keep = {
@@ -118,20 +108,20 @@ class Native:
         return {**keep, "PATH": path, "PGPORT": self.port("postgres", "5432"), **local}
 
     def up(self) -> None:
-        """Starts every service once those it depends on are healthy, or have ended well."""
-        begun: set[str] = set()
-        while len(begun) < len(self.services):
-            ready = [n for n in self.services if n not in begun and set(self.depends_on(n)) <= begun]
-            assert ready, "a circle of dependencies"
+        """Start every service once those that it depends on are healthy, or have ended without an error."""
+        started: set[str] = set()
+        while len(started) < len(self.services):
+            ready = [n for n in self.services if n not in started and set(self.depends_on(n)) <= started]
+            assert ready, "a cycle of dependencies"
             for name in ready:
                 self.start(name)
             for name in ready:
                 self.await_healthy(name)
-            begun |= set(ready)
+            started |= set(ready)
 
     def depends_on(self, service: str) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = self.services[service].get("depends_on", {})
-        return found
+        dependencies: dict[str, dict[str, str]] = self.services[service].get("depends_on", {})
+        return dependencies
 
     def start(self, service: str) -> None:
         image = self.services[service]["image"]
@@ -155,7 +145,7 @@ class Native:
             )
 
     def kafka(self, service: str) -> list[str]:
-        """What the official image does: KAFKA_A_B=c becomes a.b=c, the storage is formatted, the broker started."""
+        """The steps of the official image: KAFKA_A_B=c becomes a.b=c, the storage is formatted, the broker started."""
         environment = self.environment(service)
         properties = {
             name.removeprefix("KAFKA_").replace("_", ".").lower(): value
@@ -171,7 +161,7 @@ class Native:
         return [*java, "kafka.Kafka", str(file)]
 
     def postgres(self, service: str) -> tuple[list[str], str | None]:
-        """What the official image does: a database and its owner, made once. PostgreSQL refuses to run as root."""
+        """The steps of the official image: create a database and its owner. PostgreSQL refuses to run as root."""
         environment, folder = self.environment(service), postgres_folder()
         assert folder is not None
         user = unprivileged() if os.geteuid() == 0 else None
@@ -194,7 +184,7 @@ class Native:
         return [str(folder / "postgres"), "-D", data, *where], user
 
     def await_healthy(self, service: str) -> None:
-        """By the service's own health check; a service without one must end well."""
+        """Wait for the service's own health check; a service without one must end without an error."""
         process, check = self.processes[service], self.services[service]["healthcheck"]
         if check.get("disable"):
             assert process.wait(START_SECONDS) == 0, self.log(service)
@@ -209,7 +199,7 @@ class Native:
         wait_for(healthy, START_SECONDS)
 
     def run(self, service: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """As `docker compose exec` would."""
+        """Run a command in a service, as `docker compose exec` does."""
         return subprocess.run(
             self.command(service, list(words)),
             cwd=self.container(service),
@@ -223,7 +213,7 @@ class Native:
         return (self.folder / f"{service}.log").read_text(errors="replace")[-4000:]
 
     def down(self) -> None:
-        """Ends what was started, with all children."""
+        """Stop every started process and its children."""
         family: list[psutil.Process] = []
         for process in self.processes.values():
             if process.poll() is None:
@@ -231,8 +221,8 @@ class Native:
         for member in family:
             if member.is_running():
                 member.terminate()
-        _, stubborn = psutil.wait_procs(family, 20)
-        for member in stubborn:
+        _, remaining = psutil.wait_procs(family, 20)
+        for member in remaining:
             member.kill()
         for process in self.processes.values():
             process.wait(20)
