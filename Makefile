@@ -1,7 +1,7 @@
-# Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
+# Every target installs what it needs: `make demo` and `make test` work on a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
-# How many processes run tests; each has a Kafka and a Spark of its own, and waits for a good part of its time.
+# The number of test processes. Each has its own Kafka and Spark, and waits for a good part of its time.
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
@@ -10,7 +10,7 @@ PROCESSES ?= 3
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: .venv/installed  ## create .venv with the locked versions (the other targets do it by themselves)
+install: .venv/installed  ## create .venv with the locked versions; the other targets call it
 
 .venv/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 13) else "Python 3.11 or 3.12 is needed, this is " + sys.version.split()[0] + ". Remedy: make PYTHON=python3.11 …")'
@@ -20,7 +20,7 @@ install: .venv/installed  ## create .venv with the locked versions (the other ta
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: install  ## run the main job on a Kafka and a Spark of its own
+demo: install  ## run the main job on a Kafka and a Spark that it starts
 	@$(BIN)/eos demo
 
 test: install  ## run the tests on a real Kafka and a real Spark: ten minutes on two cores
@@ -34,42 +34,43 @@ scenarios: install  ## run the tests that start servers of their own: UI, secure
 checks: install  ## evaluate every asset check on the servers of `eos up`, as CI would
 	@$(BIN)/eos checks
 
-pictures: install  ## take the pictures of the README anew, with the Chromium of this machine
+pictures: install  ## take the pictures of the README again, with the Chromium of this machine
 	@$(BIN)/eos jars
 	@$(BIN)/python -m eos_assets_tests.scenarios.served.pictures
 
 docs: install  ## write the generated parts of docs/architecture.md
 	@$(BIN)/python docs/architecture.py
 
-bench: install  ## measure the price of exactly once against its peers
+bench: install  ## measure the cost of exactly once against at least once and Spark's own sink
 	@$(BIN)/python benchmarks/throughput.py
 
-lint: install  ## check style, format and the layers of imports
+lint: install  ## check style, format and the import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-format: install  ## mend style and format
+format: install  ## fix style and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 types: install  ## check the types
 	$(BIN)/mypy
 
-containers: install  ## check the Dockerfile and, where docker-compose is installed (CI must have it), the compose file
+containers: install  ## check the Dockerfile, and the compose file where docker-compose is installed (required in CI)
 	$(BIN)/hadolint docker/Dockerfile
 	@if command -v docker-compose > /dev/null; then docker-compose --file docker/compose.yaml config --quiet; \
 	else echo "docker-compose is not installed: docker/compose.yaml is not checked."; test -z "$$CI"; fi
 
-check: lint types test scenarios  ## all that CI runs
+check:  ## run everything that CI runs: lint, containers, types, test, scenarios
+	@.ci/run
 
 up: install  ## start Kafka and Spark and leave them running
 	@$(BIN)/eos up
 
-down: install  ## end what `make up` started
+down: install  ## stop the servers of `make up`
 	@$(BIN)/eos down
 
-lock: install  ## pin anew what pyproject.toml and ivy.xml ask for (needs uv)
+lock: install  ## pin the versions that pyproject.toml and ivy.xml name (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra image -c requirements.lock pyproject.toml -o docker/requirements.lock
 	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; write_lock()'

@@ -1,4 +1,4 @@
-"""`eos up --secured`: every command finds its way in by itself, and the data stays secured."""
+"""`eos up --secured`: every command logs in without further settings, and the data stays secured."""
 
 import json
 from pathlib import Path
@@ -19,9 +19,11 @@ def test_a_secured_stack_works_and_stays_secured(home: Path, ports: tuple[int, i
     report = json.loads(eos("run", "squares", "--json").stdout)
     assert report["complete"]
     assert json.loads(eos("verify", "squares", "--json").stdout)["holds"]
+    eos("audit", "squares")
+    eos("checks", "squares")
     assert "holds the data of a secured cluster" in eos("up", "--not-secured", status=1).stderr
     stack = Stack(Settings.load())
-    assert (home / "kafka" / "security").stat().st_mode & 0o077 == 0, "only its owner may look at the passwords"
+    assert (home / "kafka" / "security").stat().st_mode & 0o077 == 0, "only its owner may read the passwords"
     assert (home / "kafka" / "broker-1").stat().st_mode & 0o077 == 0
     assert "No Kafka broker answers" in eos("plan", "squares", status=1, EOS_BOOTSTRAP_SERVERS=plain(stack)).stderr
     for server in stack.servers():
@@ -31,7 +33,7 @@ def test_a_secured_stack_works_and_stays_secured(home: Path, ports: tuple[int, i
 
 
 def plain(stack: Stack) -> str:
-    """The brokers, with nothing said about who we are."""
+    """The brokers, as a setting that comes without credentials."""
     address = stack.address_of("kafka")
     assert address is not None
     return address
