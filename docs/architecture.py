@@ -35,14 +35,12 @@ LEFT_OUT = {
     "sink.errors": "classifies an error of Kafka",
     "sink.faults": "the no-op where tests inject a fault",
     "log.corrupt_entry": "reports a foreign message in a ledger or map",
-    "log.marks": "the state of stateful pipelines",
     "kafka.admin": "creates topics and compares them with their declaration",
     "kafka.auth": "credentials",
     "kafka.auth_errors": "reports refused credentials and permissions",
     "verify.frames": "compares rows after totals differed",
     "verify.sink_checker": "compares rows after totals differed",
     "verify.source_checker": "compares rows after totals differed",
-    "verify.tally": "compares rows after totals differed",
     "verify.state_checker": "the state of stateful pipelines",
 }
 

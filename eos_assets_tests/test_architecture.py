@@ -42,6 +42,12 @@ def test_the_worker_imports_nothing_of(package: str, graph: grimp.ImportGraph) -
     assert chain is None
 
 
+def test_only_the_platform_side_imports_dagster() -> None:
+    graph = grimp.build_graph("eos_assets", include_external_packages=True, exclude_type_checking_imports=True)
+    packages = {module.split(".")[1] for module in graph.find_modules_that_directly_import("dagster")}
+    assert packages <= {"orchestration", "definitions", "cli", "local"}
+
+
 def test_the_picture_and_the_way_of_one_record_are_up_to_date() -> None:
     script = [sys.executable, str(ROOT / "docs" / "architecture.py"), "--check"]
     run = subprocess.run(script, capture_output=True, text=True, timeout=60)

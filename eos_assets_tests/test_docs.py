@@ -77,7 +77,9 @@ def test_each_link_of_a_page_leads_to_a_file(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_module_that_a_page_names_exists(page: Path) -> None:
     modules = [
-        path for folder in ("eos_assets", "eos_assets_tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+        path
+        for folder in ("eos_assets", "eos_assets_tests", "benchmarks", "docs")
+        for path in (ROOT / folder).rglob("*.py")
     ]
     named = re.findall(r"`([a-z_/]+\.py)`", page.read_text())
     assert [name for name in named if not any(str(path).endswith(f"/{name}") for path in modules)] == []
