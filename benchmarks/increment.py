@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from eos_assets.audit.tables import AuditTables
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from rich.console import Console
 
 from eos_assets.declare.topic import Topic
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares

@@ -22,9 +22,9 @@ from rich.table import Table
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.topic import Topic
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.log.ranges import OffsetRange

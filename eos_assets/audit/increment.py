@@ -21,13 +21,13 @@ from eos_assets.audit.rows import (
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import UnreadableHeadersError
-from eos_assets.kafka.offsets import await_stable, bounds, bounds_of, offsets_at
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.offsets import await_stable, bounds, bounds_of, offsets_for_times
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger, provenance
-from eos_assets.log.ledger import LedgerEntry, SinkPart
+from eos_assets.log.digest import digest_expression
+from eos_assets.log.ledger import LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.transform.result_schema import KEY, digest_of
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.frames import unfolded, unioned
 from eos_assets.verify.record_reader import read_records
@@ -102,7 +102,7 @@ class Increment:
 
     def read_ledger(self, starts: dict[int, int], ends: dict[int, int]) -> Entries:
         found: Entries = []
-        for message in streams(self.connection, {(self.names.ledger, p): start for p, start in starts.items()}):
+        for message in read_partitions(self.connection, {(self.names.ledger, p): start for p, start in starts.items()}):
             at, entry = message.offset() or 0, ledger.read(message)
             if isinstance(entry, LedgerEntry) and at < ends[entry.partition]:
                 found.append((at, entry))
@@ -150,18 +150,22 @@ class Increment:
         for entry in entries:
             first[entry.partition] = min(first.get(entry.partition, entry.began_ms), entry.began_ms)
         there = bounds(self.connection, self.names.provenance)
-        begins = offsets_at(self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()})
+        begins = offsets_for_times(
+            self.connection, self.names.provenance, {p: ms - CLOCKS_MS for p, ms in first.items()}
+        )
         return [OffsetRange(p, max(there[p].start, begins[p]), there[p].stable) for p in first]
 
     def read_maps(self, ranges: list[OffsetRange], entries: list[LedgerEntry]) -> Iterator[ProvenanceMap]:
         """The maps of the outputs of these transactions."""
         wanted = {(entry.partition, entry.start) for entry in entries}
-        for message in streams(self.connection, {(self.names.provenance, r.partition): r.start for r in ranges}):
+        for message in read_partitions(
+            self.connection, {(self.names.provenance, r.partition): r.start for r in ranges}
+        ):
             found = provenance.read(message)
             if (found.source_partition, found.start) in wanted and not found.skips:
                 yield found
 
-    def written(self, topics: list[str], parts: list[SinkPart]) -> dict[int, list[OffsetRange]]:
+    def written(self, topics: list[str], parts: list[WrittenRange]) -> dict[int, list[OffsetRange]]:
         """Topic number → where the outputs of these transactions are, and whatever lies between them. A topic that no
         longer exists is left out."""
         spans: dict[tuple[str, int], tuple[int, int]] = {}
@@ -195,7 +199,7 @@ class Increment:
                 f"{number} AS topic",
                 "`partition` AS sink_partition",
                 "`offset` AS sink_offset",
-                f"{digest_of(KEY, with_headers=True)} AS digest",
+                f"{digest_expression(with_headers=True)} AS digest",
                 "`timestamp` AS written_at",
             )
             for number, ranges in written.items()
@@ -215,7 +219,7 @@ class Increment:
         if sum(r.size for r in ranges) > FEW_RECORDS or written > FEW_BYTES:
             return NewRows(self.letters(ranges), reached)
         ends = {r.partition: r.end for r in ranges if r.size}
-        messages = streams(self.connection, {(topic, r.partition): r.start for r in ranges if r.size})
+        messages = read_partitions(self.connection, {(topic, r.partition): r.start for r in ranges if r.size})
         visible = (message for message in messages if (message.offset() or 0) < ends[message.partition() or 0])
         rows = dead_letter_rows(visible, self.pipeline.name)
         return NewRows(rows, reached) if rows.num_rows else None

@@ -8,7 +8,8 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from eos_assets.kafka.headers import UnreadableHeadersError, headers_of, last_header
-from eos_assets.log.ledger import LedgerEntry, SinkPart
+from eos_assets.log.dead_letter import ERROR, ORIGIN, PIPELINE
+from eos_assets.log.ledger import LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -93,7 +94,7 @@ def transaction_rows(entries: Iterable[tuple[int, LedgerEntry]], ledger_id: str)
     return pa.Table.from_pylist(rows, TRANSACTIONS)
 
 
-def part_row(part: SinkPart) -> dict[str, object]:
+def part_row(part: WrittenRange) -> dict[str, object]:
     return {**asdict(part), "digest": Decimal(part.digest)}
 
 
@@ -145,14 +146,14 @@ def letters(messages: Iterable[Message], pipeline: str) -> Iterator[dict[str, ob
             headers = headers_of(message)
         except UnreadableHeadersError:  # of another writer: ours leaves such headers out
             continue
-        if last_header(headers, "eos.pipeline") == pipeline.encode():
+        if last_header(headers, PIPELINE) == pipeline.encode():
             yield {
                 "sink_partition": message.partition(),
                 "sink_offset": message.offset(),
                 "key": message.key(),
                 "value": message.value(),
-                "reason": text(last_header(headers, "eos.error")),
-                "origin": text(last_header(headers, "eos.origin")),
+                "reason": text(last_header(headers, ERROR)),
+                "origin": text(last_header(headers, ORIGIN)),
                 "written_at": message.timestamp()[1] * 1000,
             }
 

@@ -21,7 +21,7 @@ from eos_assets.audit.increment import Increment, NewRows
 from eos_assets.audit.rows import DEAD_LETTERS, DELIVERIES, PARTITIONS, TRANSACTIONS
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.ranges import OffsetRange
@@ -196,7 +196,7 @@ class AuditTables:
 
     def entries(self, part: OffsetRange) -> Iterator[tuple[int, LedgerEntry]]:
         """The entries of a part of the ledger, with their offsets."""
-        for message in stream(self.connection, self.names.ledger, part.partition, part.start, part.end):
+        for message in read_partition(self.connection, self.names.ledger, part.partition, part.start, part.end):
             entry = ledger.read(message)
             if isinstance(entry, LedgerEntry):
                 yield message.offset() or 0, entry

@@ -72,9 +72,9 @@ class Commands(click.Group):
 
 
 def kafka_says(error: "KafkaError") -> EosError:
-    from eos_assets.kafka.auth_errors import denied
+    from eos_assets.kafka.auth_errors import permission_error
 
-    known = denied(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
+    known = permission_error(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
     return known or EosError(f"Kafka says: {error.str()} ({error.name()}).", "Look with `eos doctor`.")
 
 

@@ -21,12 +21,12 @@ from eos_assets.cli.servers import interrupt
 from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.faults import Faults
+from eos_assets.experiment.fill import fill
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.generate import make_transactions, write_file
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.pipelines.balances import balances
 from eos_assets.pipelines.file_transactions import file_transactions
@@ -166,7 +166,7 @@ class Demo:
     def read_back(self, sink: str) -> int:
         """Counts the committed records of the sink with a plain consumer."""
         with self.stderr.status("Reading the sink back …"):
-            return sum(1 for p in self.connection.partitions(sink) for _ in stream(self.connection, sink, p))
+            return sum(1 for p in self.connection.partitions(sink) for _ in read_partition(self.connection, sink, p))
 
 
 def show_materializations(results: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ import click
 from eos_assets.cli.progress import bar
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.fill import fill
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 

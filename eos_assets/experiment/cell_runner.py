@@ -16,10 +16,10 @@ from eos_assets.declare.topic import Topic
 from eos_assets.experiment.baselines import delivery_of
 from eos_assets.experiment.cell import Cell, Result
 from eos_assets.experiment.faults import Faults
+from eos_assets.experiment.fill import fill
 from eos_assets.experiment.observation import observe_sink
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.spark_version import task_attempts
 from eos_assets.run.report import RunReport

@@ -1,1 +1,1 @@
-"""Kafka in the project's words: connection, topics, routing, and the idempotent producer that fills a topic."""
+"""Kafka clients: connection, topics, offsets, reading, partitioning and producing."""

@@ -1,15 +1,19 @@
-"""The C functions of librdkafka that the Python client does not offer, called in the very library it brings along.
+"""The functions of librdkafka that confluent-kafka does not offer, in the library that it installs.
 
-confluent-kafka makes a Python object for every record and every delivery report. A batch of records is an array to the
-C library, and so it is here; see docs/decisions/0004. Only what the library's public header promises is used.
+confluent-kafka creates a Python object for every record and every delivery report. The C functions take a batch of
+records as an array, see docs/decisions/0004. Only the library's public header is used, and ctypes only here.
 """
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, cimpl
+
+from eos_assets.kafka.headers import Header
 
 PRODUCER = 0
 MSG_F_COPY = 0x2
@@ -34,7 +38,7 @@ MESSAGE = np.dtype(
 
 
 class Message(ctypes.Structure):
-    """rd_kafka_message_t, to read a single one."""
+    """rd_kafka_message_t, to read a single message."""
 
     _fields_ = (
         ("err", c_int),
@@ -142,10 +146,10 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 
 
 class Library:
-    """The functions, without their `rd_kafka_`. Each call lets other Python threads run."""
+    """The functions, without their prefix `rd_kafka_`. Other Python threads run during each call."""
 
     def __init__(self) -> None:
-        loaded = ctypes.CDLL(cimpl.__file__)  # symbols are looked up in what it is linked to, too
+        loaded = ctypes.CDLL(cimpl.__file__)  # finds the symbols of the libraries that it is linked to, too
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(loaded, f"rd_kafka_{name}")
             function.restype, function.argtypes = result, arguments
@@ -154,19 +158,137 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # only for the type checker: the constructor sets all of them
 
-    def check(self, error: int | None) -> None:
-        """Raises what a function returned as its error, in the words of the Python client."""
-        if not error:
-            return
-        failure = KafkaError(
-            self.error_code(error),
-            self.error_string(error).decode(),
-            bool(self.error_is_fatal(error)),
-            bool(self.error_is_retriable(error)),
-            bool(self.error_txn_requires_abort(error)),
-        )
-        self.error_destroy(error)
-        raise KafkaException(failure)
-
 
 library = Library()
+
+#: The types of the arguments of `produceva` before the headers.
+RECORD_ARGUMENTS = (VTYPE_RKT, VTYPE_PARTITION, VTYPE_VALUE, VTYPE_KEY, VTYPE_MSGFLAGS, VTYPE_TIMESTAMP)
+ERROR_SIZE = 512
+
+
+@dataclass(frozen=True)
+class DeliveryReport:
+    """The report for a batch of records of one partition: its error code, or the offsets of its first and last one."""
+
+    topic: str
+    partition: int
+    count: int
+    code: int
+    first: int
+    last: int
+
+
+def kafka_error(code: int) -> KafkaError:
+    """The error of a code, with the text of the library."""
+    return KafkaError(code, library.err2str(code).decode())
+
+
+def check(error: int | None) -> None:
+    """Raise the error object that a function returned, as the exception of the Python client."""
+    if not error:
+        return
+    failure = KafkaError(
+        library.error_code(error),
+        library.error_string(error).decode(),
+        bool(library.error_is_fatal(error)),
+        bool(library.error_is_retriable(error)),
+        bool(library.error_txn_requires_abort(error)),
+    )
+    library.error_destroy(error)
+    raise KafkaException(failure)
+
+
+def check_code(code: int) -> None:
+    """Raise the error code that a function returned."""
+    if code:
+        raise KafkaException(kafka_error(code))
+
+
+def new_producer(config: dict[str, Any]) -> int:
+    """The handle of a producer with these settings. The error names a setting that is not valid."""
+    message = ctypes.create_string_buffer(ERROR_SIZE)
+    settings = library.conf_new()
+    for name, value in config.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if library.conf_set(settings, name.encode(), text.encode(), message, ERROR_SIZE):
+            library.conf_destroy(settings)
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, message.value.decode()))
+    library.conf_set_events(settings, EVENT_DR)
+    handle = library.new(PRODUCER, settings, message, ERROR_SIZE)
+    if not handle:
+        library.conf_destroy(settings)
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, message.value.decode()))
+    return int(handle)
+
+
+def query_watermarks(handle: int, topic: str, partition: int, timeout_ms: int) -> tuple[int, int]:
+    """The log start and the high watermark of a partition, from its leader."""
+    low, high = ctypes.c_int64(), ctypes.c_int64()
+    check_code(
+        library.query_watermark_offsets(
+            handle, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high), timeout_ms
+        )
+    )
+    return low.value, high.value
+
+
+def produce_record(
+    handle: int,
+    topic: int,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+    timestamp: int | None,
+) -> None:
+    """Produce a single record to the topic with this handle. Without a timestamp it is now."""
+    arguments = (Argument * (len(RECORD_ARGUMENTS) + len(headers)))()
+    for argument, kind in zip(arguments, RECORD_ARGUMENTS, strict=False):
+        argument.vtype = kind
+    arguments[0].u.rkt = topic
+    arguments[1].u.i32 = partition
+    arguments[2].u.mem.ptr, arguments[2].u.mem.size = value, len(value or b"")
+    arguments[3].u.mem.ptr, arguments[3].u.mem.size = key, len(key or b"")
+    arguments[4].u.i = MSG_F_COPY
+    arguments[5].u.i64 = timestamp or 0  # 0 is now
+    names = [name.encode() for name, _ in headers]
+    for argument, name, (_, content) in zip(arguments[len(RECORD_ARGUMENTS) :], names, headers, strict=True):
+        argument.vtype = VTYPE_HEADER
+        argument.u.header.name, argument.u.header.val = name, content
+        argument.u.header.size = 0 if content is None else len(content)
+    check(library.produceva(handle, arguments, len(arguments)))
+
+
+def read_delivery_report(event: int) -> DeliveryReport:
+    """The report that an event holds. It has one error, or offsets without a gap."""
+    count = library.event_message_count(event)
+    array = (POINTER(Message) * count)()
+    library.event_message_array(event, array, count)
+    first, last = array[0].contents, array[count - 1].contents
+    code = first.err or last.err
+    if not code and (first.offset < 0 or last.offset - first.offset != count - 1):
+        code = KafkaError._INCONSISTENT  # the client repeated the batch, and the broker no longer knew its offset
+    return DeliveryReport(
+        library.topic_name(first.rkt).decode(), first.partition, count, code, first.offset, last.offset
+    )
+
+
+def fatal_error(handle: int) -> KafkaError | None:
+    """The error that made a client unusable, if there is one."""
+    message = ctypes.create_string_buffer(ERROR_SIZE)
+    code = library.fatal_error(handle, message, ERROR_SIZE)
+    return KafkaError(code, message.value.decode(errors="replace")) if code else None
+
+
+def send_offset_to_transaction(
+    handle: int, topic: str, partition: int, offset: int, group: str, timeout_ms: int
+) -> None:
+    """Make the offset of one partition in a consumer group part of the transaction."""
+    offsets = library.topic_partition_list_new(1)
+    library.topic_partition_list_add(offsets, topic.encode(), partition).contents.offset = offset
+    metadata = library.consumer_group_metadata_new(group.encode())
+    try:
+        check(library.send_offsets_to_transaction(handle, offsets, metadata, timeout_ms))
+    finally:
+        library.consumer_group_metadata_destroy(metadata)
+        library.topic_partition_list_destroy(offsets)

@@ -1,4 +1,4 @@
-"""Credentials for a Kafka cluster, as configuration for librdkafka and for the Java client. They are in no repr."""
+"""Credentials for a Kafka cluster, as settings for librdkafka and for the Java client."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ LOGIN_MODULES = {
 
 @dataclass(frozen=True)
 class Security:
-    """Certificates are held as text, not as paths: executors elsewhere need no files."""
+    """How clients authenticate. Secrets are in no repr, and certificates are text, so that executors need no files."""
 
     protocol: str = "PLAINTEXT"
     mechanism: str = DEFAULT_MECHANISM
@@ -33,12 +33,13 @@ class Security:
 
     @property
     def principal(self) -> str:
-        """As the brokers' access lists name us, as far as we know it."""
+        """The name of these clients in the brokers' access lists, as far as it is known here."""
         if self.sasl:
             return f"User:{self.username}"
         return "the principal of EOS_KAFKA_CERTIFICATE_FILE" if self.certificate else "User:ANONYMOUS"
 
     def librdkafka(self) -> dict[str, str]:
+        """The settings of librdkafka."""
         if self.protocol == "PLAINTEXT":
             return {}
         config = {"security.protocol": self.protocol}
@@ -53,12 +54,12 @@ class Security:
         return config
 
     def java(self) -> dict[str, str]:
-        """For the Java client, with its prefix in Spark."""
+        """The settings of the Java client, with the prefix that Spark expects."""
         if self.protocol == "PLAINTEXT":
             return {}
         config = {"security.protocol": self.protocol}
         if self.sasl:
-            user, password = quoted(self.username), quoted(self.password)
+            user, password = quote(self.username), quote(self.password)
             login = f"{LOGIN_MODULES[self.mechanism]} required username={user} password={password};"
             config |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": login}
         if self.encrypted:
@@ -71,7 +72,7 @@ class Security:
         return {f"kafka.{name}": value for name, value in config.items()}
 
 
-def quoted(text: str) -> str:
-    """A value inside a JAAS line."""
+def quote(text: str) -> str:
+    """Quote a value for a line of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""What brokers say to somebody whom they turn away: errors in, a problem with its remedy out."""
+"""Errors about permissions, credentials and certificates, with their remedies."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,64 +15,65 @@ AUTHORIZATION = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
 }
-REMEDY = "`eos acls PIPELINE --principal {principal}` prints the commands that grant what is needed."
+GRANT_REMEDY = "Grant what `eos acls PIPELINE --principal {principal}` prints."
+CREDENTIALS_REMEDY = "Check EOS_KAFKA_USERNAME, EOS_KAFKA_PASSWORD and EOS_KAFKA_SASL_MECHANISM."
+CERTIFICATES_REMEDY = "Check EOS_KAFKA_CA_FILE and EOS_KAFKA_SECURITY_PROTOCOL."
 
 
-class Denied(TaskError):
-    """A permission is missing. No retry heals that, and nothing of the transaction is visible."""
+class PermissionDenied(TaskError):
+    """A permission is missing. No retry grants it, and nothing of the transaction is visible."""
 
     def __init__(self, text: str, kind: str) -> None:
         super().__init__(Code.PERMISSION_DENIED, text)
         self.kind = kind
 
 
-def denial(error: KafkaError) -> str | None:
-    """The kind of resource on which a permission is missing; None if the error is about something else."""
+def denied_resource(error: KafkaError) -> str | None:
+    """The kind of resource that a permission is missing on; None for every other error."""
     return AUTHORIZATION.get(error.code())
 
 
-def denied(error: KafkaError, principal: str) -> EosError | None:
-    """The error for a user, if it is about a permission."""
-    kind = denial(error)
+def permission_error(error: KafkaError, principal: str) -> EosError | None:
+    """The error for the user if a permission is missing; None for every other error."""
+    kind = denied_resource(error)
     if kind is None:
         return None
     return EosError(
         f"{principal} lacks a permission on a {kind}: {error.str()} ({error.name()}).",
-        REMEDY.format(principal=principal),
+        GRANT_REMEDY.format(principal=principal),
     )
 
 
-CREDENTIALS = "Check EOS_KAFKA_USERNAME, EOS_KAFKA_PASSWORD and EOS_KAFKA_SASL_MECHANISM."
-CERTIFICATES = "Check EOS_KAFKA_CA_FILE and EOS_KAFKA_SECURITY_PROTOCOL."
-
-
 @dataclass
-class Complaints:
-    """The last errors that a client reported on its own, without anybody asking."""
+class ClientErrors:
+    """The last errors that a client reported in the background."""
 
-    heard: list[KafkaError] = field(default_factory=list)
+    last: list[KafkaError] = field(default_factory=list)
 
-    def note(self, error: KafkaError) -> None:
-        self.heard = [*self.heard[-9:], error]
+    def record(self, error: KafkaError) -> None:
+        self.last = [*self.last[-9:], error]
 
-    def last(self, security: Security) -> EosError | None:
-        """Refused credentials and certificates: asking again does not help."""
-        for error in reversed(self.heard):
+    def refusal(self, security: Security) -> EosError | None:
+        """The error for the user if credentials or certificates were refused, because no retry changes that."""
+        for error in reversed(self.last):
             if error.code() == KafkaError._AUTHENTICATION:
-                return EosError(f"Kafka does not let {security.principal} in: {brief(error)}.", CREDENTIALS)
+                return EosError(
+                    f"Kafka rejects the credentials of {security.principal}: {describe(error)}.", CREDENTIALS_REMEDY
+                )
             if error.code() == KafkaError._SSL:
-                return EosError(f"No trusted connection to Kafka: {brief(error)}.", CERTIFICATES)
+                return EosError(f"No trusted connection to Kafka: {describe(error)}.", CERTIFICATES_REMEDY)
         return None
 
 
-def brief(error: KafkaError) -> str:
-    """Without the clock readings and states that librdkafka adds."""
+def describe(error: KafkaError) -> str:
+    """The text of an error without the times and states that librdkafka adds."""
     return re.sub(r"\s*\((after|in state|install|[^()]*identical error)[^()]*\)", "", error.str()).rstrip(". ")
 
 
-def unreachable(servers: str, error: KafkaError, complaints: Complaints) -> EosError:
-    spoken = [brief(heard) for heard in complaints.heard if heard.code() == KafkaError._TRANSPORT]
-    why = f"{error.str()}; {spoken[-1]}" if spoken else error.str()
+def unreachable(servers: str, error: KafkaError, client_errors: ClientErrors) -> EosError:
+    """The error for the user if no broker answers."""
+    reasons = [describe(other) for other in client_errors.last if other.code() == KafkaError._TRANSPORT]
+    why = f"{error.str()}; {reasons[-1]}" if reasons else error.str()
     return EosError(
         f"No Kafka broker answers at {servers}: {why}.",
         "Check the address and EOS_KAFKA_SECURITY_PROTOCOL, or start a local one with `eos up`.",

@@ -1,4 +1,4 @@
-"""The headers of a record, as the client gives them."""
+"""The headers of a record."""
 
 from typing import cast
 
@@ -8,17 +8,17 @@ Header = tuple[str, bytes | None]
 
 
 class UnreadableHeadersError(Exception):
-    """The name of a header is not UTF-8: the client cannot return the headers of this record."""
+    """The name of a header is not UTF-8, so the client cannot return the headers of the record."""
 
 
 def headers_of(message: Message) -> list[Header]:
     try:
-        return cast(list[Header], message.headers() or [])  # its types allow for what a producer accepts, too
+        return cast(list[Header], message.headers() or [])  # its types also allow what only a producer accepts
     except (SystemError, UnicodeError) as failure:
-        place = f"{message.topic()}/{message.partition()} at offset {message.offset()}"
-        raise UnreadableHeadersError(f"{place} has a header whose name is not UTF-8") from failure
+        record = f"{message.topic()}/{message.partition()} at offset {message.offset()}"
+        raise UnreadableHeadersError(f"{record} has a header whose name is not UTF-8") from failure
 
 
 def last_header(headers: list[Header], name: str) -> bytes | None:
-    """The last one of this name: a record that was a dead letter before brings its old ones along."""
+    """The last header with this name. A record that was a dead letter before still has the earlier ones."""
     return next((value for key, value in reversed(headers) if key == name), None)

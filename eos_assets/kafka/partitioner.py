@@ -1,4 +1,4 @@
-"""Keys in, partitions out, exactly as Kafka's Java client chooses them: murmur2, a whole batch at a time."""
+"""The default partitioner of Kafka's Java client, for a whole Arrow batch of keys at a time."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ MIX = np.uint32(0x5BD1E995)
 
 
 def partitions_of(keys: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
-    """The partition of each key among `count`. Null keys have no place of their own and are refused."""
+    """The partition of each key among `count` partitions. Null keys are refused, because they hash to no partition."""
     if keys.null_count:
         raise ValueError("a null key has no partition")
     positive = murmur2(keys) & np.uint32(0x7FFFFFFF)
@@ -17,44 +17,46 @@ def partitions_of(keys: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
 
 
 def murmur2(keys: pa.BinaryArray) -> npt.NDArray[np.uint32]:
-    """The 32-bit murmur2 of each key, as `org.apache.kafka.common.utils.Utils.murmur2` has it."""
-    bounds, data_buffer = bounds_of(keys), keys.buffers()[2]
+    """The 32-bit murmur2 hash of each key, as `org.apache.kafka.common.utils.Utils.murmur2` computes it."""
+    bounds, data_buffer = value_bounds(keys), keys.buffers()[2]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
-    words = np.ndarray(max(0, len(data) - 3), "<u4", data.data, strides=(1,))  # the word that begins at each byte
+    words = np.ndarray(max(0, len(data) - 3), "<u4", data.data, strides=(1,))  # the word that starts at each byte
     starts, lengths = bounds[:-1], np.diff(bounds)
     with np.errstate(over="ignore"):
         hashes = SEED ^ lengths.astype(np.uint32)
         whole_words = lengths // 4
         for word in range(int(whole_words.max(initial=0))):
             rows = np.flatnonzero(whole_words > word)
-            hashes[rows] = (hashes[rows] * MIX) ^ mixed(words[starts[rows] + 4 * word])
+            hashes[rows] = (hashes[rows] * MIX) ^ mix(words[starts[rows] + 4 * word])
         tails = lengths % 4
         for tail in (1, 2, 3):
             rows = np.flatnonzero(tails == tail)
-            at = starts[rows] + 4 * whole_words[rows]
-            hashes[rows] = (hashes[rows] ^ little_endian(data, at, tail)) * MIX
+            offsets = starts[rows] + 4 * whole_words[rows]
+            hashes[rows] = (hashes[rows] ^ read_little_endian(data, offsets, tail)) * MIX
         hashes ^= hashes >> np.uint32(13)
         hashes *= MIX
         hashes ^= hashes >> np.uint32(15)
     return hashes
 
 
-def bounds_of(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Where the bytes of each value begin, and where the last one ends, in the buffer of a binary array."""
+def value_bounds(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The start of each value, and the end of the last one, in the data buffer of a binary array."""
     if not len(column):
         return np.zeros(1, np.int64)
     kind = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
     return np.frombuffer(column.buffers()[1], kind, len(column) + 1, column.offset * kind.itemsize).astype(np.int64)
 
 
-def mixed(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def mix(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     words = words * MIX
     return (words ^ (words >> np.uint32(24))) * MIX
 
 
-def little_endian(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.uint32]:
-    """The number whose lowest byte stands at `at`, one for each row."""
-    numbers = np.zeros(len(at), np.uint32)
+def read_little_endian(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], size: int
+) -> npt.NDArray[np.uint32]:
+    """The number of `size` bytes at each offset."""
+    numbers = np.zeros(len(offsets), np.uint32)
     for byte in range(size):
-        numbers |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+        numbers |= data[offsets + byte].astype(np.uint32) << np.uint32(8 * byte)
     return numbers

@@ -1,25 +1,38 @@
-"""A partition in, its last visible records out: read back from the end, past markers and aborted records."""
+"""Reading ranges of partitions: what is committed, in order, past transaction markers and aborted records."""
 
-import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, EosError
-from eos_assets.kafka.connection import Connection, ask, ask_shortly
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.retries import retry_transient, retry_with_growing_timeout
 
-PATIENCE_SECONDS = 30
-#: The group of readers that join none: brokers want a permission on it all the same.
+#: How long a partition may return nothing.
+TIMEOUT_SECONDS = 30
+POLL_SECONDS = 0.2
+#: The group of consumers that join no group: brokers require a permission on it nevertheless.
 READER_GROUP = "eos-reader"
 
+#: Topic and partition.
+PartitionId = tuple[str, int]
 
-class Unread(EosError):
-    """A partition that gives no more records, and should. Another attempt may heal it."""
+
+class PartitionUnreadable(EosError):
+    """A partition returns no more records before the end of the range. A retry may succeed."""
 
     code = Code.TOPIC_UNREADABLE
 
+    def __init__(self, topic: str, partition: int, position: int, end: int) -> None:
+        super().__init__(
+            f"{topic}/{partition} could not be read to offset {end}: nothing arrived from offset {position} "
+            f"on within {TIMEOUT_SECONDS} s.",
+            "Check the brokers with `eos doctor`.",
+        )
 
-def reader(connection: Connection, isolation: str = "read_committed") -> Consumer:
+
+def open_consumer(connection: Connection, isolation: str = "read_committed") -> Consumer:
     """A consumer that is assigned partitions, joins no group and commits nothing."""
     return Consumer(
         connection.config(
@@ -29,77 +42,79 @@ def reader(connection: Connection, isolation: str = "read_committed") -> Consume
             auto_offset_reset="error",
             isolation_level=isolation,
             enable_partition_eof=True,
-            fetch_wait_max_ms=10,  # a fetch that waits for more records holds back every later one
+            fetch_wait_max_ms=10,  # a fetch that waits for more records delays every later one
         )
     )
 
 
 def watermarks(
-    consumer: Consumer, topic: str, partition: int, patience: float = PATIENCE_SECONDS, *, new: bool = False
+    consumer: Consumer, topic: str, partition: int, seconds: float = TIMEOUT_SECONDS, *, new: bool = False
 ) -> tuple[int, int]:
-    """Where a partition begins, and where it ends for this consumer: if it reads what is committed, at the last stable
-    offset. A new consumer has asked no broker before."""
-    at = TopicPartition(topic, partition)
+    """The log start of a partition, and its end for this consumer: with read_committed the last stable offset. A new
+    consumer has sent no request before."""
+    target = TopicPartition(topic, partition)
     if new:
-        return ask_shortly(lambda limit: consumer.get_watermark_offsets(at, timeout=limit), patience)
-    return ask(lambda: consumer.get_watermark_offsets(at, timeout=patience), patience)
+        return retry_with_growing_timeout(
+            lambda timeout: consumer.get_watermark_offsets(target, timeout=timeout), seconds
+        )
+    return retry_transient(lambda: consumer.get_watermark_offsets(target, timeout=seconds), seconds)
 
 
-def last_record(consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None) -> Message | None:
-    """The last record below `end` that this consumer may see, or None if there is none. `low` is the log start."""
-    found = last_records(consumer, topic, partition, end, 1, low)
-    return found[0] if found else None
+def read_last_record(
+    consumer: Consumer, topic: str, partition: int, end: int, low: int | None = None
+) -> Message | None:
+    """The last record below `end` that is visible to this consumer, if there is one. `low` is the log start."""
+    messages = read_last_records(consumer, topic, partition, end, 1, low)
+    return messages[0] if messages else None
 
 
-def last_records(
+def read_last_records(
     consumer: Consumer, topic: str, partition: int, end: int, count: int, low: int | None = None
 ) -> list[Message]:
-    """The last `count` records below `end` that this consumer may see; fewer only if there are no more.
+    """The last `count` records below `end` that are visible to this consumer, or all if there are fewer.
 
-    Many of the last offsets may be markers or aborted records, so the step back grows until enough records show up.
+    Many of the last offsets may be markers or aborted records, so the range grows until it holds enough records.
     """
     if low is None:
         low, _ = watermarks(consumer, topic, partition)
-    step = 2 * count
+    size = 2 * count
     while low < end:
-        start = max(low, end - step)
-        found = records(consumer, topic, partition, start, end)
-        if len(found) >= count or start == low:
-            return found[-count:]
-        step *= 8
+        start = max(low, end - size)
+        messages = read_range(consumer, topic, partition, start, end)
+        if len(messages) >= count or start == low:
+            return messages[-count:]
+        size *= 8
     return []
 
 
-def records(
+def read_range(
     consumer: Consumer, topic: str, partition: int, start: int, end: int, limit: int | None = None
 ) -> list[Message]:
-    """The visible records of [start, end), for short ranges; no more than `limit` of them."""
-    at = TopicPartition(topic, partition, start)
-    consumer.assign([at])
-    found: list[Message] = []
-    reached, deadline = start, time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        message = consumer.poll(0.2)
+    """The visible records of a short range, at most `limit` of them."""
+    target = TopicPartition(topic, partition, start)
+    consumer.assign([target])
+    messages: list[Message] = []
+    position, deadline = start, Deadline(TIMEOUT_SECONDS)
+    while not deadline.passed:
+        message = consumer.poll(POLL_SECONDS)
         if message is not None:
             error = message.error()
             if error is None and (message.offset() or 0) < end:
-                found.append(message)
-                if len(found) == limit:
-                    return found
+                messages.append(message)
+                if len(messages) == limit:
+                    return messages
             elif error is not None and error.code() != error._PARTITION_EOF:
                 raise KafkaException(error)
-        position = consumer.position([at])[0].offset
-        if position >= end:
-            return found
-        if position > reached:  # a long way over markers and aborted records is no standstill
-            reached, deadline = position, time.monotonic() + PATIENCE_SECONDS
-    raise Unread(
-        f"Partition {partition} of {topic} could not be read to offset {end}: it stands still at {reached}.",
-        "Check the brokers with `eos doctor`.",
-    )
+        reached = consumer.position([target])[0].offset
+        if reached >= end:
+            return messages
+        if reached > position:  # also past markers and aborted records, which return no message
+            position = reached
+            deadline.restart()
+    raise PartitionUnreadable(topic, partition, position, end)
 
 
-def stream(
+def read_partition(
     connection: Connection,
     topic: str,
     partition: int,
@@ -108,52 +123,55 @@ def stream(
     isolation: str = "read_committed",
 ) -> Iterator[Message]:
     """The committed records of one partition from `start` on, in order, in constant memory."""
-    return streams(connection, {(topic, partition): start}, upto, isolation)
+    return read_partitions(connection, {(topic, partition): start}, upto, isolation)
 
 
-def streams(
+def read_partitions(
     connection: Connection,
-    starts: Mapping[tuple[str, int], int],
-    upto: int | Mapping[tuple[str, int], int] | None = None,
+    starts: Mapping[PartitionId, int],
+    upto: int | Mapping[PartitionId, int] | None = None,
     isolation: str = "read_committed",
     limit: int | None = None,
 ) -> Iterator[Message]:
-    """The committed records of some partitions, each from its start on, in order within each; no more than `limit` of a
-    partition. One consumer reads all of them: connecting takes longer than reading a few records."""
+    """The committed records of several partitions, each from its start on, in order within each, at most `limit` of
+    each. One consumer reads all of them, because connecting takes longer than reading a few records."""
     if not starts:
         return
-    consumer = reader(connection, isolation)
+    consumer = open_consumer(connection, isolation)
     try:
         ends = assign(consumer, starts, upto)
-        left: dict[tuple[str, int], int | None] = dict.fromkeys(ends, limit)
+        left: dict[PartitionId, int | None] = dict.fromkeys(ends, limit)
         while ends:
-            message = consumer.poll(PATIENCE_SECONDS)
+            message = consumer.poll(TIMEOUT_SECONDS)
             if message is None:
-                raise unread(consumer, *min(ends))
-            error, place = message.error(), (message.topic() or "", message.partition() or 0)
+                raise unreadable(consumer, starts, ends)
+            error, source = message.error(), (message.topic() or "", message.partition() or 0)
             if error is not None and error.code() != error._PARTITION_EOF:
                 raise KafkaException(error)
-            offset, end, more = message.offset() or 0, ends.get(place, 0), left.get(place)
-            if place in ends and (error is not None or offset + 1 >= end or more == 1):
-                del ends[place]
-                consumer.incremental_unassign([TopicPartition(*place)])  # else it would go on to read what grows there
+            offset, end, more = message.offset() or 0, ends.get(source, 0), left.get(source)
+            if source in ends and (error is not None or offset + 1 >= end or more == 1):
+                del ends[source]
+                consumer.incremental_unassign([TopicPartition(*source)])  # else it would also read later records
             if error is None and offset < end:
-                left[place] = None if more is None else more - 1
+                left[source] = None if more is None else more - 1
                 yield message
     finally:
         consumer.close()
 
 
-def unread(consumer: Consumer, topic: str, partition: int) -> Unread:
+def unreadable(
+    consumer: Consumer, starts: Mapping[PartitionId, int], ends: Mapping[PartitionId, int]
+) -> PartitionUnreadable:
+    """The error for the first partition that has not been read to its end."""
+    topic, partition = min(ends)
     position = consumer.position([TopicPartition(topic, partition)])[0].offset
-    told = "" if position < 0 else f" at {position}"
-    return Unread(f"{topic}/{partition} could not be read{told}.", "Check the brokers with `eos doctor`.")
+    return PartitionUnreadable(topic, partition, max(position, starts[topic, partition]), ends[topic, partition])
 
 
 def assign(
-    consumer: Consumer, starts: Mapping[tuple[str, int], int], upto: int | Mapping[tuple[str, int], int] | None
-) -> dict[tuple[str, int], int]:
-    """Assigns the partitions that hold something behind their start, and returns where each of them ends."""
+    consumer: Consumer, starts: Mapping[PartitionId, int], upto: int | Mapping[PartitionId, int] | None
+) -> dict[PartitionId, int]:
+    """Assign the partitions that hold offsets at or after their start, and return the end of each."""
     ends, assigned = {}, []
     for number, ((topic, partition), start) in enumerate(starts.items()):
         low, end = watermarks(consumer, topic, partition, new=not number)

@@ -1,1 +1,1 @@
-"""What a transaction leaves on the cluster: ledger, provenance, ranges of offsets."""
+"""What a transaction leaves on the cluster, shared by the sink, the proof and the audit tables."""

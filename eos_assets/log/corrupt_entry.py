@@ -1,21 +1,19 @@
-"""What somebody else wrote into a topic of a pipeline's own: its place in, the error that tells it out."""
+"""The error for a message in a ledger or provenance topic that the pipeline did not write."""
 
 from eos_assets.errors import Code, EosError
 
-REMEDY = (
-    "Somebody else, or another version of this project, wrote there, and no run goes on from it. The topic is never "
-    "changed silently: restore it, or begin anew: declare the next generation with a new sink."
-)
 
-
-class Foreign(EosError):
-    """A message that the pipeline did not write, or not in a way that is known here."""
+class CorruptEntry(EosError):
+    """A foreign message: another program wrote it, or a version of this project with another format."""
 
     code = Code.CORRUPT_ENTRY
 
-
-def foreign(topic: str, partition: int, offset: int, wanted: str, why: Exception) -> Foreign:
-    told = (str(why).splitlines() or [""])[0][:200]
-    return Foreign(
-        f"{topic}/{partition} offset {offset} holds no {wanted}: {type(why).__name__}: {told}".rstrip(": "), REMEDY
-    )
+    def __init__(self, topic: str, partition: int, offset: int, expected: str, cause: Exception) -> None:
+        text = (str(cause).splitlines() or [""])[0][:200]
+        super().__init__(
+            f"{topic}/{partition} offset {offset} does not hold a {expected}: {type(cause).__name__}: {text}".rstrip(
+                ": "
+            ),
+            "Restore the topic, or declare the next generation with a new sink. Another program, or another version of "
+            "this project, wrote this message; no run continues from it or changes it.",
+        )

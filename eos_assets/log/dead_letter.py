@@ -1,4 +1,16 @@
-"""The headers that a dead letter has beside those of its source record."""
+"""The headers of a dead letter, after those of its source record."""
 
+from eos_assets.kafka.headers import Header
+
+ERROR, PIPELINE, ORIGIN = "eos.error", "eos.pipeline", "eos.origin"
 #: A longer reason would not fit beside a large record.
 REASON_CHARACTERS = 4_000
+
+
+def dead_letter_headers(reason: bytes, pipeline: str, topic: str, partition: int, offset: int) -> list[Header]:
+    """Why a source record was rejected, by which pipeline, and where it is."""
+    return [
+        (ERROR, reason.decode(errors="replace")[:REASON_CHARACTERS].encode()),
+        (PIPELINE, pipeline.encode()),
+        (ORIGIN, f"{topic}/{partition}/{offset}".encode()),
+    ]

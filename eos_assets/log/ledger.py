@@ -1,28 +1,32 @@
-"""The ledger: one entry per committed transaction, written inside it, and the one truth about what was done."""
+"""The ledger: one entry per committed transaction, written in that transaction. It decides where a run resumes."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from confluent_kafka import Message
 
-from eos_assets.log.corrupt_entry import foreign
+from eos_assets.log.corrupt_entry import CorruptEntry
 
 VERSION = 1
+
+#: Changelog topic → the last offset of the state, -1 if nothing was written yet.
+ChangelogOffsets = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Genesis:
-    """The first entry of a ledger partition: where the pipeline began, and the ids of the topics it speaks of."""
+    """The first entry of a ledger partition: where the pipeline started, and the ids of its topics."""
 
     pipeline: str
     partition: int
     start: int
     topic_ids: dict[str, str]
     generation: int = 1
-    #: How many partitions the source had, where that may not change: a key must stay with its state.
+    #: The number of partitions of the source if it may not change, because a key must stay with its state.
     partitions: int | None = None
-    #: The columns of the state and their types, which may not change either: the changelog would be misread.
+    #: The columns of the state and their types, which may not change either: the changelog holds them.
     state: dict[str, str] | None = None
 
     def to_json(self) -> bytes:
@@ -30,7 +34,7 @@ class Genesis:
 
 
 @dataclass(frozen=True)
-class SinkPart:
+class WrittenRange:
     """What one transaction wrote to one partition of one topic. The digest is a sum modulo 2^64."""
 
     topic: str
@@ -43,7 +47,7 @@ class SinkPart:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One committed transaction: the source range it covers and all it wrote."""
+    """One committed transaction: the source range that it covers, and everything that it wrote."""
 
     pipeline: str
     topic: str
@@ -55,7 +59,7 @@ class LedgerEntry:
     skipped: int
     dead: int
     dropped: int | None
-    sinks: tuple[SinkPart, ...]
+    sinks: tuple[WrittenRange, ...]
     run: str
     run_attempt: int
     task_attempt: int
@@ -65,13 +69,13 @@ class LedgerEntry:
     mode: str = "exactly_once"
     bytes_out: int = 0
     files: dict[str, str] = field(default_factory=dict)
-    #: Of the skipped: records whose business key was seen before.
+    #: The skipped records whose business key was seen before.
     repeats: int = 0
-    #: 1 where the one record of this transaction was set aside, because the function raised on it.
+    #: 1 if the only record of this transaction was isolated, because the function raised on it.
     isolated: int = 0
-    #: What was written to each changelog. `last` is also there where nothing was: the state of this entry is all that
-    #: the changelog holds up to it.
-    state: tuple[SinkPart, ...] = ()
+    #: What was written to each changelog. `last` is set even if nothing was: the state of this entry is what the
+    #: changelog holds up to it.
+    state: tuple[WrittenRange, ...] = ()
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": "entry", **asdict(self)})
@@ -81,26 +85,36 @@ def dump(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
+def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[str]) -> ChangelogOffsets:
+    """The last offset of each changelog that belongs to the state of an entry.
+
+    The visible records up to these offsets are that state, because only the transactions of one source partition write
+    to one partition of a changelog, one after the other.
+    """
+    known = {written.topic: written.last for written in entry.state} if isinstance(entry, LedgerEntry) else {}
+    return {topic: known.get(topic, -1) for topic in changelogs}
+
+
 def read(message: Message) -> Genesis | LedgerEntry:
-    """The entry that a message of a ledger holds. Anything else is told with its place, and never passed over."""
+    """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
     except Exception as failure:
         place = (message.topic() or "", message.partition() or 0, message.offset() or 0)
-        # Only this error: Spark tells the first one of a chain.
-        raise foreign(*place, "ledger entry", failure) from None
+        # `from None`, because Spark reports the first error of a chain.
+        raise CorruptEntry(*place, "ledger entry", failure) from None
 
 
 def load(value: bytes) -> Genesis | LedgerEntry:
-    """The inverse of `to_json`. A version we do not know is refused: guessing would be a second truth."""
+    """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
     if version != VERSION:
-        raise ValueError(f"ledger version {version} is not known here; this is version {VERSION}")
+        raise ValueError(f"ledger version {version} is unknown, this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
     if kind != "entry":
-        raise ValueError(f"{kind!r} is no kind of ledger entry")
-    sinks = tuple(SinkPart(**part) for part in content.pop("sinks"))
-    state = tuple(SinkPart(**part) for part in content.pop("state", ()))
+        raise ValueError(f"the kind {kind!r} is unknown")
+    sinks = tuple(WrittenRange(**fields) for fields in content.pop("sinks"))
+    state = tuple(WrittenRange(**fields) for fields in content.pop("state", ()))
     return LedgerEntry(**content, sinks=sinks, state=state)

@@ -1,7 +1,7 @@
 """The provenance map: which sink offset came from which source offset, in compact columns.
 
-One message names the records that one transaction wrote to one partition of one topic, or the source records it
-skipped on purpose. Its value is an Arrow IPC stream; docs/contract.md tells a stranger how to read it.
+One message names the records that one transaction wrote to one partition of one topic, or the source records that it
+skipped. Its value is an Arrow IPC stream; docs/contract.md describes how to read it without this project.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Message
 
-from eos_assets.log.corrupt_entry import foreign
+from eos_assets.log.corrupt_entry import CorruptEntry
 
 VERSION = "1"
-#: About 1 MB before compression would be 50,000 rows; a message stays far below any broker's limit.
+#: The rows of one message: about 1 MB before compression, well below the limit of any broker.
 ROWS = 50_000
 SKIPPED = "skipped"
 
@@ -25,7 +25,7 @@ COLUMNS = [("sink_offset", pa.int64()), ("source_offset", pa.int64()), ("sequenc
 
 @dataclass(frozen=True)
 class ProvenanceMap:
-    """Rows of one target, in the order of the sink. For skipped records the sink offsets are all -1."""
+    """The records of one sink partition, in its order. For skipped records the sink offsets are all -1."""
 
     source_partition: int
     start: int
@@ -37,11 +37,11 @@ class ProvenanceMap:
 
     @property
     def skips(self) -> bool:
-        """Whether it names skipped records. A sink may have the name that the map of those has for a topic."""
+        """Whether this map names skipped records. Its topic does not show that: a sink may be named `skipped`, too."""
         return len(self.sink_offsets) > 0 and self.sink_offsets[0] < 0
 
     def messages(self) -> Iterator[bytes]:
-        """The map as message values. Offsets are deltas to the row before, the first one is absolute."""
+        """The map as values of messages. Offsets are deltas to the row before; the first one is absolute."""
         for low in range(0, len(self.source_offsets), ROWS):
             rows = slice(low, low + ROWS)
             columns = [
@@ -64,16 +64,16 @@ class ProvenanceMap:
 
 
 def read(message: Message) -> ProvenanceMap:
-    """The map that a message holds. Anything else is told with its place, and never passed over."""
+    """The map that a message holds. Every other message is an error, never passed over."""
     return read_at(message.topic() or "", message.partition() or 0, message.offset() or 0, message.value())
 
 
 def read_at(topic: str, partition: int, offset: int, value: bytes | None) -> ProvenanceMap:
-    """The same for a value that was read from there by somebody else."""
+    """The map of a value that was read from this offset."""
     try:
         return load(value or b"")
     except Exception as failure:
-        raise foreign(topic, partition, offset, "provenance map", failure) from failure
+        raise CorruptEntry(topic, partition, offset, "provenance map", failure) from failure
 
 
 def load(value: bytes) -> ProvenanceMap:
@@ -82,7 +82,7 @@ def load(value: bytes) -> ProvenanceMap:
         table = reader.read_all()
     metadata = {key.decode(): text.decode() for key, text in table.schema.metadata.items()}
     if metadata["version"] != VERSION:
-        raise ValueError(f"provenance version {metadata['version']} is not known here; this is version {VERSION}")
+        raise ValueError(f"provenance version {metadata['version']} is unknown, this is version {VERSION}")
     return ProvenanceMap(
         source_partition=int(metadata["source_partition"]),
         start=int(metadata["start"]),
@@ -95,4 +95,5 @@ def load(value: bytes) -> ProvenanceMap:
 
 
 def deltas(offsets: Offsets) -> Offsets:
+    """The difference of each offset to the one before, which compresses well."""
     return np.diff(offsets, prepend=np.int64(0))

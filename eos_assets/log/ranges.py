@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: How many ranges a message names.
-SHOWN = 3
+#: The number of ranges that a message names.
+NAMED_RANGES = 3
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets, which is never a count of records: markers and aborted records leave holes."""
+        """The number of offsets. It is not the number of records, because markers and aborted records leave holes."""
         return max(0, self.end - self.start)
 
-    def of(self, topic: str) -> str:
+    def describe(self, topic: str) -> str:
         """The range in words."""
         last = f" to {self.end - 1}" if self.size > 1 else ""
         return f"{topic}/{self.partition} offset{'s' * (self.size > 1)} {self.start}{last}"
 
 
-def places(topic: str, ranges: Sequence[OffsetRange]) -> str:
-    """Some ranges in words; the first few of many."""
-    more = f" and {len(ranges) - SHOWN} more partitions" if len(ranges) > SHOWN else ""
-    return ", ".join(planned.of(topic) for planned in ranges[:SHOWN]) + more
+def describe_ranges(topic: str, ranges: Sequence[OffsetRange]) -> str:
+    """The first few ranges in words, and the number of the others."""
+    others = f" and {len(ranges) - NAMED_RANGES} more partitions" if len(ranges) > NAMED_RANGES else ""
+    return ", ".join(each.describe(topic) for each in ranges[:NAMED_RANGES]) + others

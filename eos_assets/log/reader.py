@@ -1,29 +1,30 @@
-"""One read_committed consumer of an attempt: ledger, group offset, and single source records."""
+"""One read_committed consumer of the ledger, the group offset and single source records."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.connection import ask, transient
-from eos_assets.kafka.reader import last_record, records, watermarks
+from eos_assets.kafka.reader import read_last_record, read_range, watermarks
+from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
 
-PATIENCE_SECONDS = 30
-#: Reading on over so many records is quicker than seeking.
-NEARBY = 1000
+TIMEOUT_SECONDS = 30
+POLL_SECONDS = 0.2
+#: Up to this distance, reading the records in between is faster than seeking.
+NEARBY_OFFSETS = 1000
 
 
-class SourceReader:
+class CommittedReader:
     """Reads what is committed. It is assigned partitions, joins no group and commits nothing."""
 
     def __init__(self, kafka: dict[str, Any], names: Names) -> None:
         self.names = names
-        #: Whether a broker has answered it before.
+        #: Whether a broker has answered before.
         self.connected = False
         self.config = {
             **kafka,
@@ -43,21 +44,21 @@ class SourceReader:
     def close(self) -> None:
         self.consumer.close()
 
-    def watermarks(self, topic: str, partition: int, patience: float = PATIENCE_SECONDS) -> tuple[int, int]:
-        found = watermarks(self.consumer, topic, partition, patience, new=not self.connected)
+    def watermarks(self, topic: str, partition: int, seconds: float = TIMEOUT_SECONDS) -> tuple[int, int]:
+        low, end = watermarks(self.consumer, topic, partition, seconds, new=not self.connected)
         self.connected = True
-        return found
+        return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition. With this isolation the high watermark is the last
-        stable offset, and after `init_transactions` nothing of our own is open before it."""
+        """The last committed entry of a ledger partition. Its end is the last stable offset, and after
+        `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
-        message = last_record(self.consumer, self.names.ledger, partition, end, low)
-        self.consumer.unassign()  # it would go on asking for more, a thousand times a second
+        message = read_last_record(self.consumer, self.names.ledger, partition, end, low)
+        self.consumer.unassign()  # otherwise it fetches again, a thousand times a second
         return None if message is None else ledger.read(message)
 
     def ledger_is_settled(self, partition: int) -> bool:
-        """Whether no transaction of anybody is open in a ledger partition."""
+        """Whether no transaction is open in a ledger partition, not even one of another producer."""
         uncommitted = Consumer({**self.config, "isolation.level": "read_uncommitted"})
         try:
             _, high = watermarks(uncommitted, self.names.ledger, partition, new=True)
@@ -68,60 +69,59 @@ class SourceReader:
     def genesis(self, partition: int) -> Genesis | None:
         """The first entry of a ledger partition, which must be its genesis."""
         low, end = self.watermarks(self.names.ledger, partition)
-        found = records(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
-        first = ledger.read(found[0]) if found else None
+        messages = read_range(self.consumer, self.names.ledger, partition, low, end, limit=1) if low < end else []
+        first = ledger.read(messages[0]) if messages else None
         return first if isinstance(first, Genesis) else None
 
-    def group_offset(self, partition: int, patience: float = PATIENCE_SECONDS) -> int | None:
-        """The stable group offset. A read_committed consumer waits while a transaction over it is open."""
-        at = TopicPartition(self.names.source, partition)
-        answer = ask(lambda: self.consumer.committed([at], timeout=patience), patience)[0]
-        if answer.error:
-            raise KafkaException(answer.error)
-        return answer.offset if answer.offset >= 0 else None
+    def group_offset(self, partition: int, seconds: float = TIMEOUT_SECONDS) -> int | None:
+        """The stable group offset. A read_committed consumer waits while a transaction that changes it is open."""
+        source = TopicPartition(self.names.source, partition)
+        (committed,) = retry_transient(lambda: self.consumer.committed([source], timeout=seconds), seconds)
+        if committed.error:
+            raise KafkaException(committed.error)
+        return committed.offset if committed.offset >= 0 else None
 
-    def is_stable(self, topic: str, partition: int, offset: int, patience: float = PATIENCE_SECONDS) -> bool:
-        """Whether no open transaction lies at or before this offset; no, too, if nobody answers in time."""
+    def is_stable(self, topic: str, partition: int, offset: int, seconds: float = TIMEOUT_SECONDS) -> bool:
+        """Whether no transaction is open at or before this offset. False also if no broker answers in time."""
         try:
-            return self.watermarks(topic, partition, patience)[1] > offset
+            return self.watermarks(topic, partition, seconds)[1] > offset
         except KafkaException as failure:
-            if transient(failure.args[0]):
+            if is_transient(failure.args[0]):
                 return False
             raise
 
     def first_visible(self, partition: int, start: int, end: int) -> int | None:
-        """The offset of the first visible record in [start, end), or None if there are only markers and the like."""
+        """The offset of the first visible record in [start, end), or None if there is none."""
         if start >= end:
             return None
-        found = records(self.consumer, self.names.source, partition, start, end, limit=1)
-        return found[0].offset() if found else None
+        messages = read_range(self.consumer, self.names.source, partition, start, end, limit=1)
+        return messages[0].offset() if messages else None
 
     def fetch(self, partition: int, offsets: list[int]) -> Iterator[Message]:
-        """The source records at these offsets, which rise: read forward where they lie close, else sought."""
+        """The source records at these offsets, which increase. Seeks only over long distances."""
         position: int | None = None
         for offset in offsets:
-            if position is None or not position <= offset < position + NEARBY:
+            if position is None or not position <= offset < position + NEARBY_OFFSETS:
                 self.consumer.assign([TopicPartition(self.names.source, partition, offset)])
-            message = self.read_on(partition, offset)
+            yield self.read_on(partition, offset)
             position = offset + 1
-            yield message
 
-    def read_on(self, partition: int, offset: int) -> Message:
-        """Reads forward to the record at this offset."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            message = self.consumer.poll(0.2)
+    def read_on(self, partition: int, wanted: int) -> Message:
+        """Read forward to the record at this offset."""
+        deadline = Deadline(TIMEOUT_SECONDS)
+        while not deadline.passed:
+            message = self.consumer.poll(POLL_SECONDS)
             if message is None or message.error():
                 continue
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            at = message.offset()
-            assert at is not None
-            if at == offset:
+            deadline.restart()
+            offset = message.offset()
+            assert offset is not None
+            if offset == wanted:
                 return message
-            if at > offset:
+            if offset > wanted:
                 raise TaskError(
-                    Code.SOURCE_TRUNCATED, f"offset {offset} of {self.names.source}/{partition} is no longer there"
+                    Code.SOURCE_TRUNCATED, f"offset {wanted} of {self.names.source}/{partition} no longer exists"
                 )
         raise TaskError(
-            Code.TOPIC_UNREADABLE, f"offset {offset} of {self.names.source}/{partition} could not be read again"
+            Code.TOPIC_UNREADABLE, f"offset {wanted} of {self.names.source}/{partition} could not be read again"
         )

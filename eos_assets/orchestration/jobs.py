@@ -5,8 +5,8 @@ from typing import Any
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.assets.source_topic import observed
 from eos_assets.orchestration.partitions import add_missing

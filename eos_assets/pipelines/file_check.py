@@ -14,10 +14,10 @@ from eos_assets.files.download import download
 from eos_assets.files.limits import Meter
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.platform.settings import Settings
 from eos_assets.verify.invariants import SHOWN, Violations
 
@@ -90,7 +90,7 @@ def look(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> F
 def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileSeen]:
     """Fetches the files of the retained source records again, and hashes them, as long as there is time."""
     deadline = time.monotonic() + SECONDS
-    reader = SourceReader(connection.config(), pipeline.names())
+    reader = CommittedReader(connection.config(), pipeline.names())
     retained = bounds(connection, pipeline.source.name)
     try:
         for partition in connection.partitions(pipeline.names().ledger):
@@ -113,7 +113,7 @@ def digests(
     connection: Connection, topic: str, partition: int, isolation: str = "read_committed"
 ) -> Iterator[tuple[int, str]]:
     """Source offset and digest of each file that a ledger partition tells of."""
-    for message in stream(connection, topic, partition, isolation=isolation):
+    for message in read_partition(connection, topic, partition, isolation=isolation):
         entry = ledger.read(message)
         if isinstance(entry, LedgerEntry):
             yield from ((int(offset), digest) for offset, digest in entry.files.items())

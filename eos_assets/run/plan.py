@@ -12,7 +12,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def make_plan(
             raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
     found = bounds(connection, topic, chosen)
     begun = set(existing[ledger].partitions)  # the next run makes it grow with the source
-    reader = SourceReader(connection.config(), pipeline.names(mode))
+    reader = CommittedReader(connection.config(), pipeline.names(mode))
     try:
         plans = [
             partition_plan(pipeline, reader if p in begun else None, p, found[p], mode, max_records) for p in chosen
@@ -102,7 +102,7 @@ def bounded(plan: PartitionPlan, limit: int) -> int:
 
 def partition_plan(
     pipeline: Pipeline,
-    reader: SourceReader | None,
+    reader: CommittedReader | None,
     partition: int,
     found: Bounds,
     mode: Mode,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import Code, EosError, Reaction
-from eos_assets.log.ranges import OffsetRange, places
+from eos_assets.log.ranges import OffsetRange, describe_ranges
 from eos_assets.run.partition_alignment import outcomes_of
 from eos_assets.run.plan import PartitionPlan
 from eos_assets.sink.outcome import Outcome
@@ -63,10 +63,10 @@ class Isolation:
                 if time.monotonic() > deadline:
                     break
                 if poison := self.first_poison(plans, planned, deadline):
-                    return poison[0].of(topic)
+                    return poison[0].describe(topic)
         except Exception:
             pass  # nothing is known but the ranges
-        return places(topic, ranges)
+        return describe_ranges(topic, ranges)
 
     def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
         poison = self.first_poison(plans, planned)

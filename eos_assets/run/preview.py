@@ -75,9 +75,9 @@ def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, c
 def last_offsets(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
     """Partition → where its last `count` visible records begin; without those that have none. The last offsets may be
     markers and aborted records."""
-    consumer = tail.reader(connection)
+    consumer = tail.open_consumer(connection)
     try:
-        found = {p: tail.last_records(consumer, topic, p, end, count) for p, end in ends.items()}
+        found = {p: tail.read_last_records(consumer, topic, p, end, count) for p, end in ends.items()}
     finally:
         consumer.close()
     return {p: messages[0].offset() or 0 for p, messages in found.items() if messages}
@@ -85,9 +85,9 @@ def last_offsets(connection: Connection, topic: str, ends: dict[int, int], count
 
 def next_ranges(connection: Connection, topic: str, ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
     """The ranges cut behind their first `count` visible records; without those that have none."""
-    consumer = tail.reader(connection)
+    consumer = tail.open_consumer(connection)
     try:
-        found = [(r, tail.records(consumer, topic, r.partition, r.start, r.end, count)) for r in ranges if r.size]
+        found = [(r, tail.read_range(consumer, topic, r.partition, r.start, r.end, count)) for r in ranges if r.size]
     finally:
         consumer.close()
     return [OffsetRange(r.partition, r.start, (messages[-1].offset() or 0) + 1) for r, messages in found if messages]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
-from eos_assets.kafka.auth_errors import CREDENTIALS, REMEDY
+from eos_assets.kafka.auth_errors import CREDENTIALS_REMEDY, GRANT_REMEDY
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.corrupt_entry import Foreign
+from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import kept_whole, outcomes_of
@@ -104,7 +104,7 @@ class Run:
         begun = time.monotonic()
         try:
             plans = self.preflight()
-        except Foreign as found:
+        except CorruptEntry as found:
             raise EosError(found.problem, f"{found.remedy} Nothing was written.") from found
         ledger_topic = self.pipeline.names(self.options.mode).ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
@@ -188,9 +188,9 @@ class Run:
         principal, name = self.connection.security.principal, self.pipeline.name
         if code is Code.PERMISSION_DENIED:
             problem = f"{principal} lacks a permission that Spark's reader needs: {message}."
-            return EosError(problem, REMEDY.format(principal=principal))
+            return EosError(problem, GRANT_REMEDY.format(principal=principal))
         if code is Code.AUTHENTICATION_FAILED:
-            return EosError(f"The brokers rejected Spark's Kafka client: {message}.", CREDENTIALS)
+            return EosError(f"The brokers rejected Spark's Kafka client: {message}.", CREDENTIALS_REMEDY)
         if code is Code.MODULE_MISSING:
             return EosError(
                 f"The transform of {name} cannot run where its tasks do: {described}",
@@ -219,7 +219,7 @@ class Run:
 
     def written(self, ledger_topic: str, before: dict[int, int]) -> Iterator[LedgerEntry]:
         """The entries of this run, from the ledger."""
-        for message in streams(self.connection, {(ledger_topic, p): start for p, start in before.items()}):
+        for message in read_partitions(self.connection, {(ledger_topic, p): start for p, start in before.items()}):
             entry = ledger.read(message)
             if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
                 self.report.ledger_offsets[entry.partition] = message.offset() or 0

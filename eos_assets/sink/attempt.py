@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.job import Job
 
 
@@ -15,7 +15,7 @@ class Attempt:
     planned: OffsetRange
     #: The number that Spark gives the task attempt, from 0.
     task_attempt: int
-    reader: SourceReader
+    reader: CommittedReader
 
     @property
     def partition(self) -> int:

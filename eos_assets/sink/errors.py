@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.auth_errors import Denied, denial
+from eos_assets.kafka.auth_errors import PermissionDenied, denied_resource
 
 Result = TypeVar("Result")
 
@@ -60,8 +60,8 @@ def classify(error: KafkaError, action: str) -> Exception:
     message = f"{action}: {error.name()}: {error.str()}"
     if error.code() in FENCED:
         return Fenced(message)
-    if kind := denial(error):
-        return Denied(message, kind)
+    if kind := denied_resource(error):
+        return PermissionDenied(message, kind)
     if error.txn_requires_abort():
         return Abortable(message)
     return Fatal(message)

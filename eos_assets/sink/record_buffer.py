@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.auth_errors import Denied, denial
+from eos_assets.kafka.auth_errors import PermissionDenied, denied_resource
 from eos_assets.kafka.producer import NotQueued, Producer
 from eos_assets.sink.errors import FENCED, Fatal, Fenced
 from eos_assets.sink.job import Job
@@ -133,8 +133,8 @@ class RecordBuffer:
         cause = self.producer.fatal_error() or self.producer.transaction_error() or error
         if cause.code() in FENCED:
             return Fenced(f"{message}: {cause.str()}")
-        if kind := denial(cause):
-            return Denied(f"{message}: {cause.name()}: {cause.str()}", kind)
+        if kind := denied_resource(cause):
+            return PermissionDenied(f"{message}: {cause.name()}: {cause.str()}", kind)
         for candidate in (error, cause):
             if candidate.code() in REJECTED:
                 code = Code.RECORD_TOO_LARGE if candidate.code() in TOO_LARGE else Code.RECORD_REJECTED

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from eos_assets.deadlines import Deadline
-from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.marks import marks_of
+from eos_assets.log.ledger import Genesis, LedgerEntry, changelog_offsets
 from eos_assets.sink.attempt import Attempt
 
 #: The last entry of a ledger partition, None if it is empty.
@@ -92,7 +91,7 @@ def compare(attempt: Attempt, tail: Tail, group: int | None) -> Decision:
         exact=job.stateful,
     )
     if job.stateful and isinstance(decision, GoOn):
-        loaded, committed = job.marks[planned.partition], marks_of(tail, job.changelogs)
+        loaded, committed = job.marks[planned.partition], changelog_offsets(tail, job.changelogs)
         if loaded != committed:
             return StalePlan(
                 decision.position, f"the state was loaded at {loaded}, but {committed} is committed: plan again"

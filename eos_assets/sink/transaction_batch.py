@@ -10,12 +10,13 @@ from confluent_kafka import Message
 
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.headers import UnreadableHeadersError, headers_of
-from eos_assets.kafka.producer import Producer, messages_of
-from eos_assets.log.dead_letter import REASON_CHARACTERS
-from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.kafka.message_array import message_array
+from eos_assets.kafka.producer import Producer
+from eos_assets.log.dead_letter import dead_letter_headers
+from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ROWS as MAP_ROWS
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.errors import Fatal
 from eos_assets.sink.job import Job
 from eos_assets.sink.numbering import Numbering
@@ -61,7 +62,7 @@ class TransactionBatch:
         """The first source offset after what was written so far."""
         return self.numbering.last_origin + 1 if self.records_in else self.start
 
-    def write(self, rows: pa.RecordBatch, reader: SourceReader) -> None:
+    def write(self, rows: pa.RecordBatch, reader: CommittedReader) -> None:
         """Produce the outputs and dead letters of these rows in order, and note the skips."""
         offsets = rows["o_offset"].to_numpy()
         sequences = self.numbering.number(rows, offsets)
@@ -96,7 +97,7 @@ class TransactionBatch:
     def _write_outputs(self, rows: pa.RecordBatch, offsets: Integers, sequences: Integers) -> None:
         digests = rows["digest"].to_numpy().view(np.uint64)
         one_by_one = {"headers", "timestamp"} & set(rows.schema.names)
-        messages = messages_of(rows["key"], rows["value"])
+        messages = message_array(rows["key"], rows["value"])
         for topic, partition, chosen in self.router.route(rows):
             target = self._target(topic, partition)
             target.digest = (target.digest + int(digests[chosen].sum(dtype=np.uint64))) % 2**64
@@ -121,7 +122,7 @@ class TransactionBatch:
         """Produce state changes to their changelogs; a null value removes its key."""
         stores = rows["store"].to_numpy()
         digests = rows["digest"].to_numpy().view(np.uint64)
-        messages = messages_of(rows["key"], rows["value"])
+        messages = message_array(rows["key"], rows["value"])
         for store in np.unique(stores).tolist():
             chosen = np.flatnonzero(stores == store)
             topic = self.job.changelogs[int(store)]
@@ -133,18 +134,19 @@ class TransactionBatch:
     def _target(self, topic: str, partition: int) -> Target:
         return self.targets.setdefault((topic, partition), Target(topic, partition))
 
-    def _write_dead_letters(self, rows: pa.RecordBatch, sequences: Integers, reader: SourceReader) -> None:
+    def _write_dead_letters(self, rows: pa.RecordBatch, sequences: Integers, reader: CommittedReader) -> None:
         """Produce the original records, read again from the source, with the reason in a header."""
         if not rows.num_rows:
             return
-        offsets = rows["o_offset"].to_pylist()
+        names, offsets = self.job.names, rows["o_offset"].to_pylist()
         originals = reader.fetch(self.partition, sorted(set(offsets)))
         original = next(originals)
         target = self._target(self.job.names.dead_letters, self.partition)
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
             if original.offset() != offset:
                 original = next(originals)
-            headers = [*original_headers(original), *dead_letter_headers(self.job, self.partition, offset, reason)]
+            added = dead_letter_headers(reason, names.pipeline, names.source, self.partition, offset)
+            headers = [*original_headers(original), *added]
             self.buffer.produce_one(target, offset, original.key(), original.value(), headers)
         target.add(np.array(offsets, np.int64), sequences)
         self.dead += len(offsets)
@@ -199,21 +201,21 @@ class TransactionBatch:
         """Each offset once, although the rows of one record may come in several Arrow batches."""
         return np.unique(np.concatenate(self.skipped)) if self.skipped else np.zeros(0, np.int64)
 
-    def _sink_parts(self) -> Iterator[SinkPart]:
+    def _sink_parts(self) -> Iterator[WrittenRange]:
         for _, target in sorted(self.targets.items()):
             yield self._part(target)
 
-    def _part(self, target: Target) -> SinkPart:
+    def _part(self, target: Target) -> WrittenRange:
         ranges = self.producer.delivered[target.topic, target.partition]
         first, last = min(r.start for r in ranges), max(r.stop for r in ranges) - 1
-        return SinkPart(target.topic, target.partition, target.count, first, last, target.digest)
+        return WrittenRange(target.topic, target.partition, target.count, first, last, target.digest)
 
-    def _state_parts(self) -> Iterator[SinkPart]:
+    def _state_parts(self) -> Iterator[WrittenRange]:
         """One for each changelog; where nothing changed, with the previous mark."""
         for topic in self.job.changelogs:
             target = self.changes.get((topic, self.partition))
             if target is None:
-                yield SinkPart(topic, self.partition, 0, -1, self.job.marks[self.partition][topic], 0)
+                yield WrittenRange(topic, self.partition, 0, -1, self.job.marks[self.partition][topic], 0)
             else:
                 yield self._part(target)
 
@@ -251,11 +253,3 @@ def original_headers(original: Message) -> Sequence[Header]:
         return headers_of(original)
     except UnreadableHeadersError:
         return [("eos.headers", b"left out: a header key is not valid UTF-8")]
-
-
-def dead_letter_headers(job: Job, partition: int, offset: int, reason: bytes) -> list[Header]:
-    return [
-        ("eos.error", reason.decode(errors="replace")[:REASON_CHARACTERS].encode()),
-        ("eos.pipeline", job.names.pipeline.encode()),
-        ("eos.origin", f"{job.names.source}/{partition}/{offset}".encode()),
-    ]

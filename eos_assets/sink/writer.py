@@ -10,9 +10,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 
 from eos_assets.errors import MEANINGS, Code, EosError, TaskError
-from eos_assets.kafka.auth_errors import REMEDY, Denied
+from eos_assets.kafka.auth_errors import GRANT_REMEDY, PermissionDenied
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.delivery import Delivery, NothingToWrite
 from eos_assets.sink.errors import Fenced, classify
@@ -31,7 +31,7 @@ class PartitionWriter:
     """Writes one source partition, and reports the outcome."""
 
     def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
-        self.attempt = Attempt(job, planned, task_attempt, SourceReader(job.kafka, job.names))
+        self.attempt = Attempt(job, planned, task_attempt, CommittedReader(job.kafka, job.names))
         self.delivery: Delivery = (job.delivery or TransactionalDelivery)(self.attempt)
         #: Both are None until there is something to write.
         self.input: Prefetch | None = None
@@ -87,8 +87,8 @@ class PartitionWriter:
             return TaskError(Code.TRANSACTION_TIMED_OUT, self._timeout_message())
         if isinstance(failure, Fenced):
             return Fenced(f"a newer attempt took over ({failure})")
-        if isinstance(failure, Denied):
-            return Denied(self._permission_message(failure), failure.kind)
+        if isinstance(failure, PermissionDenied):
+            return PermissionDenied(self._permission_message(failure), failure.kind)
         if isinstance(failure, TaskError):
             return failure
         if isinstance(failure, EosError):
@@ -109,14 +109,14 @@ class PartitionWriter:
             "and it is tried again"
         )
 
-    def _permission_message(self, denied: Denied) -> str:
+    def _permission_message(self, denied: PermissionDenied) -> str:
         names, principal = self.attempt.job.names, f"User:{self.attempt.job.kafka.get('sasl.username', 'ANONYMOUS')}"
         permissions = {
             "transactional id": f"Write on transactional-id {names.transactional_prefix}…",
             "group": f"Read on group {names.group}",
         }
         permission = permissions.get(denied.kind, f"a permission on a {denied.kind}")
-        remedy = REMEDY.format(principal=principal).replace("PIPELINE", names.pipeline)
+        remedy = GRANT_REMEDY.format(principal=principal).replace("PIPELINE", names.pipeline)
         return f"{principal} lacks {permission} ({denied}). Nothing of this attempt is visible. {remedy}"
 
     def _outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:

@@ -12,10 +12,11 @@ from eos_assets.declare.fold_by_key import ByKey
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
 from eos_assets.kafka.partitioner import partitions_of
+from eos_assets.log.digest import digest_column
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.changelog import SEEN, STATE, column_types, encoded, stores
 from eos_assets.transform.business_key import business_key
-from eos_assets.transform.result_schema import check_shape, digest, travelling
+from eos_assets.transform.result_schema import check_shape, travelling
 from eos_assets.transform.spark_errors import raise_code
 from eos_assets.transform.user_code import check_pair, planning
 
@@ -72,7 +73,7 @@ def changed_rows(changed: "DataFrame", store: int) -> "DataFrame":
         zero.alias("o_ordinal"),
         "key",
         "value",
-        digest(with_headers=False).alias("digest"),
+        digest_column(with_headers=False).alias("digest"),
         f.lit(store).alias("store"),
     )
 

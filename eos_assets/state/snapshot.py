@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from eos_assets.declare.pipeline import TOMBSTONES_MS, Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.marks import Marks
+from eos_assets.log.ledger import ChangelogOffsets, Genesis, LedgerEntry
 from eos_assets.state.changelog import Store, stores
 from eos_assets.transform.spark_errors import brief
 
@@ -102,7 +101,7 @@ class Snapshot:
         return young
 
     def usable(
-        self, tails: dict[int, Genesis | LedgerEntry | None], marks: dict[int, Marks]
+        self, tails: dict[int, Genesis | LedgerEntry | None], marks: dict[int, ChangelogOffsets]
     ) -> dict[tuple[int, int], int]:
         """Source partition and store → the changelog offset up to which the snapshot holds its state."""
         topics = [store.topic for store in stores(self.pipeline)]

@@ -8,10 +8,9 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
-from eos_assets.kafka.reader import stream
-from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.marks import Marks, marks_of
-from eos_assets.log.reader import SourceReader
+from eos_assets.kafka.reader import read_partition
+from eos_assets.log.ledger import ChangelogOffsets, Genesis, LedgerEntry, changelog_offsets
+from eos_assets.log.reader import CommittedReader
 from eos_assets.state.changelog import STATE, Store, column_types, decoded, latest, raw, stores
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.transform.spark_errors import unreadable_path
@@ -50,9 +49,9 @@ class State:
                     f"Declare the former, or begin anew: generation={self.pipeline.generation + 1} with a new sink.",
                 )
 
-    def marks(self, tails: Tails) -> dict[int, Marks]:
+    def marks(self, tails: Tails) -> dict[int, ChangelogOffsets]:
         """Source partition → changelog → its last offset at the partition's ledger entry."""
-        return {p: marks_of(tail, [store.topic for store in self.stores]) for p, tail in tails.items()}
+        return {p: changelog_offsets(tail, [store.topic for store in self.stores]) for p, tail in tails.items()}
 
     def at(self, tails: Tails) -> list["DataFrame"]:
         """The state of each store after these ledger entries: partition, key and the declared columns."""
@@ -99,7 +98,7 @@ class State:
             )
         if end <= mark + 2:
             return  # nothing but the end of the transaction that wrote the mark
-        more = next(stream(self.connection, store.topic, partition, mark + 1, end), None)
+        more = next(read_partition(self.connection, store.topic, partition, mark + 1, end), None)
         if more is None or self.moved(partition, tail):
             return
         raise EosError(
@@ -111,7 +110,7 @@ class State:
 
     def moved(self, partition: int, tail: Genesis | LedgerEntry | None) -> bool:
         """Whether a newer run has committed meanwhile: then the plan is stale, and its task will say so."""
-        reader = SourceReader(self.connection.config(), self.pipeline.names())
+        reader = CommittedReader(self.connection.config(), self.pipeline.names())
         try:
             return reader.ledger_tail(partition) != tail
         finally:

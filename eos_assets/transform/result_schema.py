@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
 from eos_assets.log.dead_letter import REASON_CHARACTERS
+from eos_assets.log.digest import KEY, VALUE, digest_expression
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.combined_records import refuse_wrong
 from eos_assets.transform.spark_errors import MARK
@@ -13,7 +14,7 @@ from eos_assets.transform.spark_plan import explained, source_plan
 from eos_assets.transform.user_code import check_frame, planning
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 HEADERS = "array<struct<key:string,value:binary>>"
 #: Column → the types it may have, as Spark names them, and the type it gets.
@@ -29,7 +30,6 @@ COLUMNS = {
     "skip": ({"boolean"}, "boolean"),
     "content_digest": ({"string"}, "string"),
 }
-KEY, VALUE = "CAST(`key` AS binary)", "CAST(`value` AS binary)"
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
 
 
@@ -109,7 +109,7 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
         "o_ordinal": "`origin`['ordinal']",
         "key": guarded(key) if swift else key,
         "value": guarded(VALUE) if swift else VALUE,
-        "digest": digest_of(key, with_headers="headers" in present),
+        "digest": digest_expression(key, with_headers="headers" in present),
     }
     for name in ("headers", "topic", "partition", "skip", "content_digest"):
         if name in present:
@@ -137,15 +137,3 @@ def numbered(present: set[str]) -> str:
 def guarded(column: str) -> str:
     too_large = f"raise_error('{MARK}{Code.BATCH_TOO_LARGE}:')"
     return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN {too_large} ELSE {column} END"
-
-
-def digest(*, with_headers: bool) -> "Column":
-    """The digest of a record as it stands in its partition: key and value, with nulls told from empty ones, and the
-    headers if the pipeline writes any. The place of a record needs no hashing: sums are kept per place."""
-    from pyspark.sql import functions as f
-
-    return f.expr(digest_of(KEY, with_headers=with_headers))
-
-
-def digest_of(key: str, *, with_headers: bool) -> str:
-    return f"xxhash64({key}, {key} IS NULL, {VALUE}, {VALUE} IS NULL{', `headers`' * with_headers})"

@@ -9,7 +9,7 @@ from types import FunctionType
 from eos_assets.declare.code_version import plain_function
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
-from eos_assets.log.ranges import OffsetRange, places
+from eos_assets.log.ranges import OffsetRange, describe_ranges
 from eos_assets.transform.spark_errors import INSTALLED, classify
 
 #: Packages of ours that call the user's function.
@@ -62,7 +62,7 @@ def kind_of(thing: object) -> str:
 
 
 def where(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
-    return f" for {places(pipeline.source.name, ranges)}" if ranges else ""
+    return f" for {describe_ranges(pipeline.source.name, ranges)}" if ranges else ""
 
 
 def own_line(failure: BaseException) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.declare.names import Names
-from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.retries import retry_transient
 
 PATIENCE_SECONDS = 30
 #: Topic and partition → offset.
@@ -21,7 +22,7 @@ def load(connection: Connection, names: Names, places: Iterable[tuple[str, int]]
     wanted = [TopicPartition(topic, partition) for topic, partition in places]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
-        found = ask(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
+        found = retry_transient(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
     finally:
         consumer.close()
     return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
@@ -32,6 +33,6 @@ def store(connection: Connection, names: Names, proven: Offsets) -> None:
     at = [TopicPartition(topic, partition, offset) for (topic, partition), offset in proven.items()]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
-        ask(lambda: consumer.commit(offsets=at, asynchronous=False))
+        retry_transient(lambda: consumer.commit(offsets=at, asynchronous=False))
     finally:
         consumer.close()

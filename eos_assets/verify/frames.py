@@ -11,14 +11,15 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
+from eos_assets.log.digest import digest_expression
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.sink.router import choose_partitions as partitions
 from eos_assets.state.fold import home_partition
 from eos_assets.transform.business_key import repeated_keys
-from eos_assets.transform.result_schema import KEY, digest_of, apply_transform, worker_rows
+from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import ORDINAL, read_ranges, read_records
 from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.context import KEPT, NAMED, RECORD
@@ -124,7 +125,7 @@ class Tables:
             "`offset` AS sink_offset",
             f"{RECORD} AS tag",
             "key",
-            f"{digest_of(KEY, with_headers=True)} AS digest",  # a record without headers has the same digest either way
+            f"{digest_expression(with_headers=True)} AS digest",  # a record without headers has the same digest either way
         )
 
     def again(self) -> "DataFrame":
@@ -267,7 +268,7 @@ def check_maps(failure: Exception, connection: Connection, topic: str) -> None:
     error of its own, and the report of the failed task need not be interpreted."""
     if classify(failure).code is Code.TRANSFORM_RAISED:
         starts = {(topic, partition): 0 for partition in connection.partitions(topic)}
-        for message in streams(connection, starts):
+        for message in read_partitions(connection, starts):
             provenance.read(message)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from confluent_kafka import Message
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.verify.context import Case, Scope
@@ -81,7 +81,7 @@ class MapReader:
         ends = {r.partition: r.end for r in self.window.ranges(self.topic)}
         #: Partition of the topic → the maps of a transaction of which more may follow.
         pending: dict[int, list[ProvenanceMap]] = {}
-        for message in streams(self.connection, starts):
+        for message in read_partitions(self.connection, starts):
             place = message.partition() or 0
             if (message.offset() or 0) >= ends[place]:
                 continue

@@ -10,7 +10,7 @@ import xxhash
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import Header, headers_of
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log.ranges import OffsetRange
 
 SEED = 42
@@ -27,7 +27,7 @@ def read_records(
     starts = {(topics[number], r.partition): r.start for number, r in chosen}
     ends = {(topics[number], r.partition): r.end for number, r in chosen}
     rows: dict[tuple[str, int], list[Row]] = {place: [] for place in ends}
-    for m in streams(connection, starts, ends):
+    for m in read_partitions(connection, starts, ends):
         row = (m.offset() or 0, m.key(), digest(m.key(), m.value(), headers_of(m)), m.timestamp()[1] * 1000)
         rows[m.topic() or "", m.partition() or 0].append(row)
     for (topic, partition), here in rows.items():

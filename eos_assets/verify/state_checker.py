@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from eos_assets.declare.check import Finding
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
@@ -72,7 +72,7 @@ class StateProof:
         genesis: Genesis | None = None
         tail: LedgerEntry | None = None
         other_code = 0
-        for message in stream(self.connection, self.pipeline.names().ledger, partition):
+        for message in read_partition(self.connection, self.pipeline.names().ledger, partition):
             row = ledger.read(message)
             if isinstance(row, Genesis):
                 genesis = genesis or row

@@ -10,7 +10,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
@@ -28,7 +28,7 @@ class Link:
 
 
 def maps(pipeline: Pipeline, connection: Connection, partition: int) -> Iterator[ProvenanceMap]:
-    for message in stream(connection, pipeline.names().provenance, partition):
+    for message in read_partition(connection, pipeline.names().provenance, partition):
         yield provenance.read(message)
 
 
@@ -82,7 +82,7 @@ def without_output(pipeline: Pipeline, connection: Connection, partition: int, o
     (plan,) = make_plan(pipeline, connection, partitions=[partition])
     if offset >= plan.position:
         return "not yet processed"
-    if next(stream(connection, pipeline.source.name, partition, offset, offset + 1), None) is None:
+    if next(read_partition(connection, pipeline.source.name, partition, offset, offset + 1), None) is None:
         return "no record: a marker, or aborted"
     if pipeline.drops:
         return "dropped by the transform"
@@ -102,7 +102,7 @@ def link(pipeline: Pipeline, found: ProvenanceMap, at: int, entry: LedgerEntry |
 
 def entry_of(pipeline: Pipeline, connection: Connection, partition: int, start: int) -> LedgerEntry | None:
     """The ledger entry of the transaction that began at this source offset."""
-    for message in stream(connection, pipeline.names().ledger, partition):
+    for message in read_partition(connection, pipeline.names().ledger, partition):
         entry = ledger.read(message)
         if isinstance(entry, LedgerEntry) and entry.start == start:
             return entry

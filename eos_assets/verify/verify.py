@@ -14,7 +14,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds_of
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.run.preflight.permissions import check_permissions
@@ -127,7 +127,7 @@ class Verifier:
         """All entries of the ledger, also those before the last proof: they tell which code wrote what."""
         proven = {p: self.window.starts.get((self.names.ledger, p), 0) for p in self.window.partitions}
         places = {(self.names.ledger, p): 0 for p, upto in proven.items() if upto}
-        for message in streams(self.connection, places):
+        for message in read_partitions(self.connection, places):
             if (message.offset() or 0) < proven[message.partition() or 0]:
                 yield from entries([ledger.read(message)])
         for window in self.window.partitions.values():

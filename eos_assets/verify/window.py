@@ -14,11 +14,11 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.admin import is_compacted
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, await_stable, bounds, stable_ends
-from eos_assets.kafka.reader import stream, streams
+from eos_assets.kafka.reader import read_partition, read_partitions
 from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.run.plan import existing_topics
 from eos_assets.run.preflight.topics import check_ids
 from eos_assets.verify import checkpoint as proven
@@ -156,7 +156,7 @@ class Looker:
         """The ledger from the last proof on. Without transactions it proves nothing, and is not read."""
         rows: dict[int, list[Genesis | LedgerEntry]] = {p: [] for p in ends}
         places = [(self.names.ledger, p) for p in ends] if self.mode is Mode.EXACTLY_ONCE else []
-        for message in streams(self.connection, {place: self.proven.get(place, 0) for place in places}):
+        for message in read_partitions(self.connection, {place: self.proven.get(place, 0) for place in places}):
             partition = message.partition() or 0
             if (message.offset() or 0) < ends[partition]:
                 rows[partition].append(ledger.read(message))
@@ -185,7 +185,7 @@ class Looker:
     def read_groups(self, partitions: dict[int, PartitionWindow]) -> None:
         """The group offsets, and, where a run has moved on meanwhile, only if they differ from the ledger of now.
         Topics that were made anew are refused: their offsets mean something else."""
-        reader = SourceReader(self.connection.config(), self.names)
+        reader = CommittedReader(self.connection.config(), self.names)
         try:
             ids = self.connection.topic_ids([self.pipeline.source.name, self.names.ledger, *self.written])
             for partition, window in partitions.items():
@@ -251,7 +251,7 @@ class Looker:
 
 def first_whole(connection: Connection, provenance_topic: str, partition: int) -> int:
     """Transactions that start from here on have all their maps, although retention took what was before."""
-    first = next(stream(connection, provenance_topic, partition), None)
+    first = next(read_partition(connection, provenance_topic, partition), None)
     if first is None:
         return FOR_EVER
     return provenance.read(first).start + 1  # some of that one's maps may be gone
@@ -263,7 +263,7 @@ def await_maps(connection: Connection, provenance_topic: str) -> dict[int, Bound
     return await_stable(connection, [provenance_topic], needed, MAP_PATIENCE_SECONDS)[provenance_topic]
 
 
-def moved_on(reader: SourceReader, window: PartitionWindow) -> bool:
+def moved_on(reader: CommittedReader, window: PartitionWindow) -> bool:
     """Whether a run has committed since the ledger was read, so that the group offset belongs to a later entry."""
     if window.group is None or (window.position is not None and window.group <= window.position):
         return False
@@ -271,10 +271,10 @@ def moved_on(reader: SourceReader, window: PartitionWindow) -> bool:
     return isinstance(tail, LedgerEntry) and tail.next >= window.group
 
 
-def stable_group_offset(reader: SourceReader, partition: int) -> Iterator[int | None]:
+def stable_group_offset(reader: CommittedReader, partition: int) -> Iterator[int | None]:
     """The group offset, or nothing while an open transaction holds it: `no_open_transactions` tells of that one."""
     try:
-        yield reader.group_offset(partition, patience=5)
+        yield reader.group_offset(partition, seconds=5)
     except KafkaException as failure:
         if failure.args[0].code() != KafkaError._TIMED_OUT:
             raise

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from eos_assets.experiment.fill import fill
 from eos_assets.experiment.observation import Observation, observe_sink
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets_tests.plugin import MakeTopic
 
 

@@ -1,13 +1,13 @@
-"""A plain client that shares no code with the project: what a read_committed reader sees in a topic."""
+"""A plain client that shares no code with the project and reads what a read_committed consumer sees."""
 
 from confluent_kafka import Consumer, TopicPartition
 
 
 def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_committed") -> dict[int, list[bytes]]:
     """All values of each partition, in order; keys must be the same."""
-    found = read_pairs(bootstrap_servers, topic, isolation)
-    assert all(key == value for pairs in found.values() for key, value in pairs)
-    return {partition: [value for _, value in pairs] for partition, pairs in found.items()}
+    pairs_of = read_pairs(bootstrap_servers, topic, isolation)
+    assert all(key == value for pairs in pairs_of.values() for key, value in pairs)
+    return {partition: [value for _, value in pairs] for partition, pairs in pairs_of.items()}
 
 
 def read_pairs(

@@ -1,20 +1,21 @@
-"""The producer for columns: what goes in as Arrow arrays comes out byte for byte, with the offsets it reported."""
+"""The producer of Arrow columns writes them byte for byte, and reports their offsets."""
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.producer import NotQueued, Producer, messages_of
+from eos_assets.kafka.message_array import message_array
+from eos_assets.kafka.producer import NotQueued, Producer
 from eos_assets_tests.plugin import MakeTopic
 
 
 def read(connection: Connection, topic: str, count: int) -> list[tuple[int | None, bytes | None, bytes | None]]:
     consumer = Consumer({"bootstrap.servers": connection.bootstrap_servers, "group.id": "plain", "log_level": 2})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = [message for message in consumer.consume(count, timeout=30) if message.error() is None]
+    messages = [message for message in consumer.consume(count, timeout=30) if message.error() is None]
     consumer.close()
-    return [(message.offset(), message.key(), message.value()) for message in found]
+    return [(message.offset(), message.key(), message.value()) for message in messages]
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
@@ -25,20 +26,20 @@ def test_nulls_empty_values_and_slices_keep_their_bytes(
     keys = pa.array([b"left out", b"a", None, b"", b"\x00\xff"], kind).slice(1)
     values = pa.array([b"left out", None, b"v", b"", b"\x00" * 10], kind).slice(1)
     producer = Producer(connection.config())
-    producer.produce_batch(topic, 0, messages_of(keys, values))
+    producer.produce_batch(topic, 0, message_array(keys, values))
     producer.produce(topic, 0, b"k", b"", [("h", None), ("g", b"")])
     assert producer.flush(30) == 0
     delivered = [offset for span in producer.delivered[topic, 0] for offset in span]
     producer.close()
-    found = read(connection, topic, 5)
-    assert [row[1:] for row in found] == [
+    rows = read(connection, topic, 5)
+    assert [row[1:] for row in rows] == [
         (b"a", None),
         (None, b"v"),
         (b"", b""),
         (b"\x00\xff", b"\x00" * 10),
         (b"k", b""),
     ]
-    assert [row[0] for row in found] == delivered
+    assert [row[0] for row in rows] == delivered
 
 
 def test_a_record_above_the_limit_is_refused_by_its_index(connection: Connection, make_topic: MakeTopic) -> None:
@@ -46,7 +47,7 @@ def test_a_record_above_the_limit_is_refused_by_its_index(connection: Connection
     producer = Producer(connection.config(message_max_bytes=2000))
     values = pa.array([b"small", b"x" * 5000], pa.binary())
     with pytest.raises(NotQueued) as refused:
-        producer.produce_batch(topic, 0, messages_of(values, values))
+        producer.produce_batch(topic, 0, message_array(values, values))
     assert refused.value.index == 1
     producer.flush(30)
     producer.close()
@@ -58,7 +59,7 @@ def test_records_that_are_not_delivered_are_named_as_failed(connection: Connecti
     producer.init_transactions(30)
     producer.begin_transaction()
     values = pa.array([b"1"] * 1000, pa.binary())
-    producer.produce_batch(topic, 0, messages_of(values, values))
+    producer.produce_batch(topic, 0, message_array(values, values))
     producer.abort_transaction(30)
     failed = sum(1 for _ in producer.failed)
     delivered = sum(map(len, producer.delivered[topic, 0]))

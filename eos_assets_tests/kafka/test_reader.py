@@ -1,4 +1,4 @@
-"""Reading short ranges, and several partitions at once: what is committed, in order, to its end."""
+"""Reading short ranges, and several partitions at once."""
 
 import itertools
 from types import SimpleNamespace
@@ -6,25 +6,28 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Producer
 
-from eos_assets.kafka import reader as tail
+from eos_assets import deadlines
+from eos_assets.experiment.fill import fill
+from eos_assets.kafka import reader
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets_tests.kafka.reading import read_values
 from eos_assets_tests.plugin import MakeTopic
 
 
-def test_reading_ends_by_a_standstill_and_not_by_the_clock(
+def test_a_range_is_given_up_when_nothing_arrives_and_not_after_a_fixed_time(
     connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clock on which each look takes a second, so that the whole way takes longer than the patience."""
+    """On this clock each reading takes a second, so that the whole range takes longer than the timeout."""
     topic = make_topic(partitions=1).name
     fill(connection, topic, 200)
-    monkeypatch.setattr(tail, "time", SimpleNamespace(monotonic=itertools.count().__next__))
-    consumer = tail.reader(connection)
+    monkeypatch.setattr(deadlines, "time", SimpleNamespace(monotonic=itertools.count().__next__))
+    consumer = reader.open_consumer(connection)
     try:
-        assert len(tail.records(consumer, topic, 0, 0, 200)) == 200
-        with pytest.raises(tail.Unread, match="could not be read to offset 201: it stands still at 200"):
-            tail.records(consumer, topic, 0, 150, 201)
+        assert len(reader.read_range(consumer, topic, 0, 0, 200)) == 200
+        with pytest.raises(
+            reader.PartitionUnreadable, match="could not be read to offset 201: nothing arrived from offset 200 on"
+        ):
+            reader.read_range(consumer, topic, 0, 150, 201)
     finally:
         consumer.close()
 
@@ -34,32 +37,34 @@ def test_one_consumer_reads_several_partitions_each_in_order(connection: Connect
     fill(connection, full.name, 3000)
     plain = read_values(connection.bootstrap_servers, full.name)
     starts = {(full.name, 0): 0, (full.name, 1): 10, (full.name, 2): len(plain[2]), (empty.name, 0): 0}
-    found: dict[tuple[str | None, int | None], list[bytes | None]] = {}
-    for message in tail.streams(connection, starts):
-        found.setdefault((message.topic(), message.partition()), []).append(message.value())
-    assert found == {(full.name, 0): plain[0], (full.name, 1): plain[1][10:]}
-    few = [(m.partition(), m.offset()) for m in tail.streams(connection, starts, limit=2)]
+    values: dict[tuple[str | None, int | None], list[bytes | None]] = {}
+    for message in reader.read_partitions(connection, starts):
+        values.setdefault((message.topic(), message.partition()), []).append(message.value())
+    assert values == {(full.name, 0): plain[0], (full.name, 1): plain[1][10:]}
+    few = [(m.partition(), m.offset()) for m in reader.read_partitions(connection, starts, limit=2)]
     assert sorted(few) == [(0, 0), (0, 1), (1, 10), (1, 11)]
-    assert [m.offset() for m in tail.stream(connection, full.name, 1, 5, 8)] == [5, 6, 7]
-    assert [*tail.streams(connection, {})] == []
+    assert [m.offset() for m in reader.read_partition(connection, full.name, 1, 5, 8)] == [5, 6, 7]
+    assert [*reader.read_partitions(connection, {})] == []
 
 
-def test_a_partition_that_was_read_is_not_read_on(
+def test_a_partition_is_not_read_after_its_end(
     connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it grew quicker than it is read, nobody would notice that another one gives nothing."""
+    """If it grew faster than it is read, a partition that returns nothing would not be noticed."""
     topic = make_topic(partitions=2).name
     fill(connection, topic, 1000)
-    consumer = tail.reader(connection)
-    monkeypatch.setattr(tail, "reader", lambda *_: consumer)
-    reading = tail.streams(connection, {(topic, 0): 0, (topic, 1): 0}, limit=1)
+    consumer = reader.open_consumer(connection)
+    monkeypatch.setattr(reader, "open_consumer", lambda *_: consumer)
+    reading = reader.read_partitions(connection, {(topic, 0): 0, (topic, 1): 0}, limit=1)
     first, second = next(reading), next(reading)
     assert {first.partition(), second.partition()} == {0, 1}
     assert consumer.assignment() == []
     assert [*reading] == []
 
 
-def test_what_is_aborted_or_open_is_no_record_and_no_standstill(connection: Connection, make_topic: MakeTopic) -> None:
+def test_aborted_and_open_transactions_are_skipped_without_waiting(
+    connection: Connection, make_topic: MakeTopic
+) -> None:
     topic = make_topic(partitions=3).name
     producer = Producer(connection.config(transactional_id=f"test/{topic}", transaction_timeout_ms=60_000))
     producer.init_transactions(30)
@@ -70,7 +75,7 @@ def test_what_is_aborted_or_open_is_no_record_and_no_standstill(connection: Conn
         if ends is not None:
             ends(30)
     everywhere = {(topic, partition): 0 for partition in range(3)}
-    assert [(m.partition(), m.offset()) for m in tail.streams(connection, everywhere)] == [(0, 0)]
-    uncommitted = tail.streams(connection, everywhere, isolation="read_uncommitted")
+    assert [(m.partition(), m.offset()) for m in reader.read_partitions(connection, everywhere)] == [(0, 0)]
+    uncommitted = reader.read_partitions(connection, everywhere, isolation="read_uncommitted")
     assert sorted((m.partition(), m.offset()) for m in uncommitted) == [(0, 0), (1, 0), (2, 0)]
     producer.abort_transaction(30)

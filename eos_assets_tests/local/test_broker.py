@@ -10,9 +10,9 @@ import pytest
 
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.broker_properties import escape
 from eos_assets.platform.settings import Settings

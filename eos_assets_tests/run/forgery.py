@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from pyspark.sql import functions as f
 
 from eos_assets.kafka.partitioner import partitions_of
-from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.log.digest import digest_column
+from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.transform.result_schema import digest
 from eos_assets_tests.run.lab import Lab
 
 NUMBERS = list(range(20))
@@ -66,7 +66,7 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
             producer.produce(names.provenance, value, b"0", 0)
         seen = [output for _, output in rows if output.visible]
         low, high = int(sink_offsets.min()), int(sink_offsets.max())
-        parts.append(SinkPart(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
+        parts.append(WrittenRange(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
     ids = lab.connection.topic_ids([lab.source, lab.sink, names.ledger])
     producer.produce(names.ledger, Genesis(names.pipeline, 0, 0, ids).to_json(), b"genesis", 0)
     made = LedgerEntry(
@@ -132,5 +132,5 @@ def note(reported: dict[int, int], at: int, error: KafkaError | None, message: M
 def digest_of(lab: Lab, outputs: list[Output]) -> int:
     contents = [(str(output.number), output.value.decode()) for output in outputs]
     rows = lab.spark.createDataFrame(contents, "key string, value string")
-    summed = rows.select(f.sum(digest(with_headers=False).cast("decimal(38,0)"))).collect()[0][0]
+    summed = rows.select(f.sum(digest_column(with_headers=False).cast("decimal(38,0)"))).collect()[0][0]
     return int(summed or 0) % 2**64

@@ -14,9 +14,9 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline, pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.experiment.baselines import delivery_of
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline

@@ -22,10 +22,10 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.options import Batching
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
-from eos_assets.log.reader import SourceReader
+from eos_assets.log.reader import CommittedReader
 from eos_assets.run.plan import make_plan
 from eos_assets.run.preflight import topics as preflight
 from eos_assets.run.preflight.topics import grow
@@ -98,10 +98,10 @@ def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
     producer.begin_transaction()
     member = Consumer(lab.connection.config(group_id=names.group))
     producer.send_offsets_to_transaction([TopicPartition(lab.source, 0, 7)], member.consumer_group_metadata(), 30)
-    reader = SourceReader(lab.connection.config(), names)
+    reader = CommittedReader(lab.connection.config(), names)
     try:
         with pytest.raises(KafkaException) as waited:
-            reader.group_offset(0, patience=1)
+            reader.group_offset(0, seconds=1)
         assert waited.value.args[0].code() == KafkaError._TIMED_OUT
         with ThreadPoolExecutor() as pool:
             asked = pool.submit(reader.group_offset, 0)
@@ -116,7 +116,7 @@ def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(
     """Somebody else's open transaction in a shared sink holds nobody up: slices commit behind it."""
     lab = make_lab(partitions=1, shared_sink=True, batching=Batching(records=10))
     lab.fill(30)
-    reader = SourceReader(lab.connection.config(), lab.pipeline.names())
+    reader = CommittedReader(lab.connection.config(), lab.pipeline.names())
     producer = Producer(lab.connection.config(transactional_id=f"test/{lab.sink}", transaction_timeout_ms=60_000))
     producer.init_transactions(30)
     producer.begin_transaction()

@@ -18,7 +18,7 @@ from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults, InjectedFailure
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.log import ledger, provenance
-from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.run.plan import end_of
 from eos_assets.sink.resume import AlreadyDone, GoOn, OffsetsMoved, StalePlan, decide
@@ -93,7 +93,7 @@ entries = st.builds(
     dropped=st.none() | offsets,
     sinks=st.lists(
         st.builds(
-            SinkPart,
+            WrittenRange,
             topic=topics,
             partition=offsets,
             count=offsets,
@@ -183,7 +183,7 @@ sums = st.lists(st.tuples(*[st.integers(0, 100)] * 3, st.integers(0, 2**64 - 1))
 def test_one_figure_that_differs_between_ledger_and_sink_is_red(
     parts: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
-    whole = replace(entry_over(0, 10), sinks=tuple(SinkPart("t", p, *part) for p, part in enumerate(parts)))
+    whole = replace(entry_over(0, 10), sinks=tuple(WrittenRange("t", p, *part) for p, part in enumerate(parts)))
     found = {(0, 0, "t", p): (part[0], part[1], part[2], part[3]) for p, part in enumerate(parts)}
     assert ledger_matches_sink([whole], found).holds
     place = data.draw(st.sampled_from(sorted(found)))

@@ -21,8 +21,7 @@ from eos_assets.declare.options import Batching, Unique
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.partitioner import partitions_of
-from eos_assets.log.ledger import LedgerEntry, load
-from eos_assets.log.marks import marks_of
+from eos_assets.log.ledger import LedgerEntry, changelog_offsets, load
 from eos_assets.run.plan import make_plan
 from eos_assets.run.preview import preview
 from eos_assets.run.state_snapshot import update_snapshot
@@ -151,7 +150,7 @@ def test_an_entry_of_before_has_no_state_and_still_loads() -> None:
     entry = load(old)
     assert isinstance(entry, LedgerEntry)
     assert (entry.state, entry.repeats) == ((), 0)
-    assert marks_of(entry, ["changelog"]) == {"changelog": -1}
+    assert changelog_offsets(entry, ["changelog"]) == {"changelog": -1}
     assert load(entry.to_json()) == entry
     stale = decide(ledger=5, group=5, genesis=0, start=0, end=9, exact=True)
     assert isinstance(stale, StalePlan)

@@ -6,7 +6,7 @@ import pytest
 
 from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import Bounds
-from eos_assets.log.ledger import Genesis, LedgerEntry, SinkPart
+from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.verify.invariants import (
     SHOWN,
     Look,
@@ -24,7 +24,7 @@ from eos_assets.verify.invariants import (
 Rows = list[Genesis | LedgerEntry]
 
 
-def entry(start: int, end: int, *sinks: SinkPart, partition: int = 0, dropped: int | None = 0) -> LedgerEntry:
+def entry(start: int, end: int, *sinks: WrittenRange, partition: int = 0, dropped: int | None = 0) -> LedgerEntry:
     return LedgerEntry("p", "source", partition, start, end, 0, 0, 0, 0, dropped, sinks, "run", 1, 0, "1", 0, 0)
 
 
@@ -58,7 +58,7 @@ def test_ranges_that_do_not_tile_the_source_are_named(rows: Rows, proven: int | 
     assert examples(found) == [f"partition 1: {example}" for example in expected]
 
 
-WHOLE = entry(0, 10, SinkPart("sink", 1, 2, 3, 4, 77), SinkPart("dead", 0, 1, 0, 0, 0))
+WHOLE = entry(0, 10, WrittenRange("sink", 1, 2, 3, 4, 77), WrittenRange("dead", 0, 1, 0, 0, 0))
 SUMS: Sums = {(0, 0, "sink", 1): (2, 3, 4, 77), (0, 0, "dead", 0): (1, 0, 0, 0)}
 DIFFERS = "(count, first, last, digest) = (2, 3, 4, 77) for sink/1; the topic has {}"
 

@@ -8,16 +8,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from confluent_kafka import Message
+from eos_assets.verify.context import Case, Scope
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds
-from eos_assets.log.corrupt_entry import Foreign
+from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
 from eos_assets.verify import map_reader
-from eos_assets.verify.context import Case, Scope
 from eos_assets.verify.map_reader import MapClaims, MapReader, NotClean
 from eos_assets.verify.totals import Total, hash_rows, total
 from eos_assets.verify.window import PartitionWindow, Window
@@ -66,7 +66,7 @@ def read(
     values = [(one.source_partition, value) for one in maps for value in one.messages()]
     messages = [Message(TOPIC, partition, offset, value=value) for offset, (partition, value) in enumerate(values)]
     reader = MapReader(Connection("nowhere:9092"), TOPIC, window(transactions, end), case, isolates=isolates)
-    with patch.object(map_reader, "streams", return_value=iter(messages)) as streams:
+    with patch.object(map_reader, "read_partitions", return_value=iter(messages)) as streams:
         claims = reader.read()
     assert streams.call_args.args[1] == {(TOPIC, p): 0 for p in CASE.scopes}
     return claims
@@ -220,7 +220,7 @@ def test_maps_that_are_too_large_for_tasks_are_not_clean() -> None:
 
 def test_a_message_that_is_not_a_map_is_an_error_with_its_place() -> None:
     reader = MapReader(Connection("nowhere:9092"), TOPIC, window(TRANSACTIONS, 100), CASE, isolates=False)
-    with pytest.raises(Foreign, match="provenance/1 offset 7"):
+    with pytest.raises(CorruptEntry, match="provenance/1 offset 7"):
         reader.keep(Message(TOPIC, 1, 7, value=b"{}"))
 
 

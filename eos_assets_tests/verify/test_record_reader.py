@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from eos_assets.kafka.connection import Connection
+from eos_assets.log.digest import digest_expression
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.transform.result_schema import KEY, digest_of
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.record_reader import read_records
 from eos_assets_tests.plugin import MakeTopic
@@ -27,7 +27,7 @@ def test_digests_are_those_of_spark(spark: SparkSession, connection: Connection,
     producer.flush()
     ranges = [OffsetRange(0, 0, len(cases))]
     theirs = read_ranges(spark, connection, topic.name, ranges).selectExpr(
-        "offset", f"{digest_of(KEY, with_headers=True)} AS digest"
+        "offset", f"{digest_expression(with_headers=True)} AS digest"
     )
     (ours,) = read_records(connection, [topic.name], {0: ranges})
     assert ours["digest"].to_pylist() == [row.digest for row in theirs.orderBy("offset").collect()]

@@ -6,7 +6,8 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import IN_SYNC, REPLICAS
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.retries import retry_transient
 
 #: `eos topics create` alters no topic that exists.
 MORE_REPLICAS = (
@@ -37,7 +38,7 @@ def check_durability(pipeline: Pipeline, connection: Connection, mode: Mode) -> 
             refuse(name, f"has {replicas} replica(s)", who, MORE_REPLICAS)
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     for resource, future in connection.admin.describe_configs(resources).items():
-        config = ask(future.result)
+        config = retry_transient(future.result)
         in_sync = int(config["min.insync.replicas"].value or 1)
         if in_sync < IN_SYNC:
             told = f"has min.insync.replicas={in_sync}"

@@ -16,10 +16,11 @@ from confluent_kafka.admin import AclOperation
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
-from eos_assets.kafka.auth_errors import REMEDY, denial
-from eos_assets.kafka.connection import Connection, ask, transient
+from eos_assets.kafka.auth_errors import GRANT_REMEDY, denied_resource
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
 from eos_assets.kafka.reader import READER_GROUP
+from eos_assets.kafka.retries import is_transient, retry_transient
 
 INIT_SECONDS = 30.0
 
@@ -95,7 +96,7 @@ def check_permissions(
         raise EosError(
             f"{principal} lacks {len(missing)} permission(s) that {pipeline.name} needs: {told(missing)}. Nothing was "
             "written.",
-            REMEDY.format(principal=principal).replace("PIPELINE", pipeline.name),
+            GRANT_REMEDY.format(principal=principal).replace("PIPELINE", pipeline.name),
         )
 
 
@@ -123,9 +124,9 @@ def transactional_operations(connection: Connection, prefix: str) -> Allowed:
     """Fences nobody: no partition has this id."""
     producer = Producer(connection.config(transactional_id=f"{prefix}permissions"))
     try:
-        ask(lambda: producer.init_transactions(INIT_SECONDS))
+        retry_transient(lambda: producer.init_transactions(INIT_SECONDS))
     except KafkaException as error:
-        if denial(error.args[0]):
+        if denied_resource(error.args[0]):
             return {("transactional-id", prefix): set()}
         raise
     finally:
@@ -141,7 +142,7 @@ def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[
         try:
             described = answer(name, futures[name], describe)
         except KafkaException as error:
-            if denial(error.args[0]):
+            if denied_resource(error.args[0]):
                 found[kind, name] = set()
             continue  # not there, or the broker cannot tell
         authorized = described.authorized_operations
@@ -153,9 +154,9 @@ def answer(name: str, first: Future[Any], describe: Callable[[list[str]], Future
     try:
         return first.result()
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART or not transient(error.args[0]):
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART or not is_transient(error.args[0]):
             raise
-    return ask(lambda: describe([name])[name].result())
+    return retry_transient(lambda: describe([name])[name].result())
 
 
 def lacks(allowed: set[AclOperation] | None, operation: str) -> bool:

@@ -7,10 +7,11 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.admin import await_visible, compare_topics, has_partitions
-from eos_assets.kafka.auth_errors import denial
-from eos_assets.kafka.connection import Connection, ask
+from eos_assets.kafka.auth_errors import denied_resource
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import await_stable, bounds
-from eos_assets.kafka.reader import streams
+from eos_assets.kafka.reader import read_partitions
+from eos_assets.kafka.retries import retry_transient
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis
 from eos_assets.run.plan import PartitionPlan, existing_topics
@@ -67,7 +68,7 @@ def grow(connection: Connection, topic: str, partitions: int) -> None:
             another_was_faster = error.args[0].code() == KafkaError.INVALID_PARTITIONS
             if another_was_faster and has_partitions(topic, partitions, connection):
                 continue
-            if not denial(error.args[0]):
+            if not denied_resource(error.args[0]):
                 raise
             principal = connection.security.principal
             raise EosError(
@@ -110,7 +111,7 @@ def late_geneses(pipeline: Pipeline, connection: Connection, partitions: list[in
     """The geneses that another run has written since we planned: provenance without one is refused."""
     names = pipeline.names()
     found = {}
-    for visible in list(streams(connection, {(names.provenance, p): 0 for p in partitions}, limit=1)):
+    for visible in list(read_partitions(connection, {(names.provenance, p): 0 for p in partitions}, limit=1)):
         partition = visible.partition() or 0
         genesis = genesis_now(connection, names.ledger, [partition])
         if genesis is None:
@@ -124,7 +125,7 @@ def check_sinks(pipeline: Pipeline, connection: Connection, partitions: dict[str
     names = pipeline.names()
     sinks = [names.sink(sink.name) for sink in pipeline.sinks]
     places = {(sink, partition): 0 for sink in sinks for partition in range(partitions[sink])}
-    visible = next(streams(connection, places), None)
+    visible = next(read_partitions(connection, places), None)
     if visible is None:
         return None
     genesis = genesis_now(connection, names.ledger, list(range(partitions[names.ledger])))
@@ -164,7 +165,7 @@ def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) 
 
 
 def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
-    for first in streams(connection, {(topic, partition): 0 for partition in partitions}, limit=1):
+    for first in read_partitions(connection, {(topic, partition): 0 for partition in partitions}, limit=1):
         found = ledger.read(first)
         if isinstance(found, Genesis):
             return found
@@ -222,7 +223,7 @@ def not_empty(why: str, visible: Message) -> EosError:
 def check_group(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
     """Nobody else may be a member of the pipeline's group: its commits would move our offsets."""
     group = pipeline.names(mode).group
-    described = ask(lambda: connection.admin.describe_consumer_groups([group])[group].result())
+    described = retry_transient(lambda: connection.admin.describe_consumer_groups([group])[group].result())
     if described.members:
         who = ", ".join(f"{m.client_id} at {m.host}" for m in described.members)
         raise EosError(
@@ -234,7 +235,7 @@ def check_group(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
 def largest_batch(pipeline: Pipeline, connection: Connection, mode: Mode) -> int:
     """The most bytes that each topic which the pipeline writes takes at a time: brokers refuse a batch as a whole."""
     resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in pipeline.own_topics(mode)]
-    configs = [ask(future.result) for future in connection.admin.describe_configs(resources).values()]
+    configs = [retry_transient(future.result) for future in connection.admin.describe_configs(resources).values()]
     return min(int(config["max.message.bytes"].value) for config in configs)
 
 
@@ -245,7 +246,7 @@ def check_timeout(pipeline: Pipeline, connection: Connection) -> None:
     try:
         config = connection.admin.describe_configs([resource])[resource].result()
     except KafkaException as error:
-        if denial(error.args[0]):
+        if denied_resource(error.args[0]):
             return  # who may not look at brokers is told by init_transactions, before any output
         raise
     allowed = int(config["transaction.max.timeout.ms"].value)

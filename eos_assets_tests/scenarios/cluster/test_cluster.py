@@ -14,10 +14,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
+from eos_assets.experiment.fill import fill
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.generate import make_transactions, write_file
 from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.fill import fill
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.ports import ReservedPort

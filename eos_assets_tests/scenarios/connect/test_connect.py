@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.platform.settings import Settings
@@ -100,5 +100,5 @@ def test_functions_of_a_users_module_run_there_although_the_server_does_not_have
     producer.flush()
     eos("run", name)
     eos("verify", name)
-    (message,) = stream(connection, f"{name}-out", 0)
+    (message,) = read_partition(connection, f"{name}-out", 0)
     assert message.value() == b"HELLO"

@@ -6,9 +6,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from eos_assets.declare.topic import Topic
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_integers

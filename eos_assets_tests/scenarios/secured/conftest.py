@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
 
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
+from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill
 from eos_assets.local.broker import KafkaCluster, Node
 from eos_assets.local.ports import ReservedPort
 from eos_assets.platform.loopback import LOOPBACK

@@ -18,7 +18,7 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.run.preflight import topics as preflight
 from eos_assets.run.preflight.permissions import Permission, creation, permissions
 from eos_assets.run.run import run_pipeline
@@ -93,7 +93,7 @@ def test_what_is_taken_away_after_the_look_is_named_and_not_tried_again(
     assert f"--principal User:{USER}" in told
     assert seconds < LATE_SECONDS
     for topic in PIPELINE.own_topics():
-        visible = [m for p in range(3) for m in stream(guarded.admin, topic.name, p)]
+        visible = [m for p in range(3) for m in read_partition(guarded.admin, topic.name, p)]
         assert visible == []
 
 
@@ -165,10 +165,10 @@ def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"password": "wrong"}, "does not let User:squares in"),
-        ({"username": "nobody"}, "does not let User:nobody in"),
+        ({"password": "wrong"}, "rejects the credentials of User:squares"),
+        ({"username": "nobody"}, "rejects the credentials of User:nobody"),
         ({"authority": ""}, "No trusted connection"),
-        ({"mechanism": "SCRAM-SHA-256"}, "does not let User:squares in"),
+        ({"mechanism": "SCRAM-SHA-256"}, "rejects the credentials of User:squares"),
         ({"protocol": "PLAINTEXT"}, "No Kafka broker answers"),
     ],
     ids=str,

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.fill import fill
+from eos_assets.experiment.fill import fill
 from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
@@ -136,7 +136,7 @@ def test_a_password_is_left_behind_nowhere(
         monkeypatch.setenv("EOS_KAFKA_USERNAME", "nobody")
         run(*EOS, "plan", "squares", status=1)
     assert "checks: 12" in said.read_text()
-    assert "does not let User:nobody in" in said.read_text()
+    assert "rejects the credentials of User:nobody" in said.read_text()
     assert lookout.looks > 10
     assert lookout.seen == set()
     log = server.log.read_text(errors="replace")

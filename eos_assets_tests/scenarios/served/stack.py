@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Producer
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.reader import stream
+from eos_assets.kafka.reader import read_partition
 from eos_assets.local.stack import Stack
 from eos_assets.platform.settings import Settings, project_root
 from eos_assets_tests.cli.command import eos
@@ -66,7 +66,7 @@ class ServedStack:
 
     def count(self, topic: str) -> int:
         """How many records a reader of committed data sees."""
-        return sum(1 for p in self.connection.partitions(topic) for _ in stream(self.connection, topic, p))
+        return sum(1 for p in self.connection.partitions(topic) for _ in read_partition(self.connection, topic, p))
 
 
 def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> ServedStack:

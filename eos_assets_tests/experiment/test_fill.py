@@ -1,4 +1,4 @@
-"""Every integer exactly once, in order, where a Java client would put it, through interruptions too."""
+"""A fill writes each integer exactly once and in order, where a Java client would put it, even if it is interrupted."""
 
 import os
 import re
@@ -19,9 +19,9 @@ from confluent_kafka.admin import NewPartitions
 
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.experiment.fill import fill, parse_integer, refuse_grown
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.fill import fill, integer_of, refuse_grown
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.local.broker import KafkaCluster
@@ -62,7 +62,7 @@ def test_more_partitions_than_integers_and_one_partition(connection: Connection,
 
 
 def test_an_interrupted_fill_is_completed_by_the_next(connection: Connection, make_topic: MakeTopic) -> None:
-    """As a killed fill leaves it: one partition far ahead of the others."""
+    """A killed fill may leave one partition far ahead of the others."""
     topic = make_topic(partitions=3).name
     keys = [b"%d" % n for n in range(1000)]
     routes = partitions_of(pa.array(keys, pa.binary()), 3)
@@ -114,20 +114,20 @@ def test_a_rate_is_kept(connection: Connection, make_topic: MakeTopic) -> None:
     assert filled.records_per_second <= 1000 * 1.01
 
 
-def test_other_data_in_the_topic_is_refused_and_nothing_is_written(
+def test_a_topic_with_other_data_is_refused_and_nothing_is_written(
     connection: Connection, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(partitions=1).name
     producer = Producer(connection.config())
     producer.produce(topic, key=b"order-7", value=b"order-7")
     producer.flush()
-    with pytest.raises(EosError, match="ends with no integer: b'order-7' at offset 0"):
+    with pytest.raises(EosError, match="does not end with an integer: b'order-7' at offset 0"):
         fill(connection, topic, 10)
     assert read_values(connection.bootstrap_servers, topic) == {0: [b"order-7"]}
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "content"),
     [
         (b"8", b"7", "b'7' with the key b'8'"),
         (None, b"7", "b'7' with the key None"),
@@ -136,10 +136,10 @@ def test_other_data_in_the_topic_is_refused_and_nothing_is_written(
         (b"7", None, "None"),
     ],
 )
-def test_what_no_fill_wrote_is_refused(key: bytes | None, value: bytes | None, told: str) -> None:
+def test_a_record_that_no_fill_wrote_is_refused(key: bytes | None, value: bytes | None, content: str) -> None:
     record = cast(Message, SimpleNamespace(key=lambda: key, value=lambda: value, offset=lambda: 3))
-    with pytest.raises(EosError, match=re.escape(f"ends with no integer: {told} at offset 3")):
-        integer_of(record, "t", 0)
+    with pytest.raises(EosError, match=re.escape(f"does not end with an integer: {content} at offset 3")):
+        parse_integer(record, "t", 0)
 
 
 def test_integers_beyond_64_bits_are_refused(connection: Connection, make_topic: MakeTopic) -> None:
@@ -160,16 +160,18 @@ def test_a_topic_that_has_grown_is_refused(connection: Connection, make_topic: M
         fill(connection, topic, 10)
 
 
-def test_growth_shows_though_the_last_integers_are_in_their_place() -> None:
+def test_growth_is_noticed_even_if_the_last_integers_hash_as_before() -> None:
     now = {n: int(p) for n, p in enumerate(partitions_of(pa.array([b"%d" % n for n in range(60)], pa.binary()), 3))}
     right = [[n for n in now if now[n] == p] for p in range(3)]
     refuse_grown("t", right)
-    astray = right[1][0]
-    with pytest.raises(EosError, match=f"had fewer partitions than 3 when it was filled: {astray} is in 0"):
-        refuse_grown("t", [[astray, *right[0]], right[1], []])
+    misplaced = right[1][0]
+    with pytest.raises(
+        EosError, match=f"had fewer partitions than 3 when it was filled: {misplaced} is in partition 0"
+    ):
+        refuse_grown("t", [[misplaced, *right[0]], right[1], []])
 
 
-def test_a_fill_goes_on_behind_aborted_records_and_markers(connection: Connection, make_topic: MakeTopic) -> None:
+def test_a_fill_continues_after_aborted_records_and_markers(connection: Connection, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=1).name
     fill(connection, topic, 10)
     producer = Producer(connection.config(transactional_id=topic))
@@ -183,14 +185,14 @@ def test_a_fill_goes_on_behind_aborted_records_and_markers(connection: Connectio
     assert read_integers(connection.bootstrap_servers, topic) == list(range(15))
 
 
-def test_records_that_nobody_acknowledges_are_an_error(
+def test_records_that_are_not_acknowledged_are_an_error(
     monkeypatch: pytest.MonkeyPatch, own_cluster: KafkaCluster
 ) -> None:
-    """Records that time out leave the queue, which must not look like success."""
+    """Records that time out leave the queue, which must not count as success."""
     connection = Connection(own_cluster.bootstrap_servers)
     create_topics([Topic("t", partitions=1)], connection)
     fill(connection, "t", 10)
-    monkeypatch.setattr("eos_assets.kafka.fill.DELIVERY_SECONDS", 3)
+    monkeypatch.setattr("eos_assets.experiment.fill.DELIVERY_SECONDS", 3)
     process = own_cluster.nodes[0].process
     assert process is not None
     seen: list[int] = []
@@ -209,7 +211,7 @@ def test_records_that_nobody_acknowledges_are_an_error(
 
 
 def settled(connection: Connection) -> bool:
-    """Whether nothing arrived during a second."""
-    before, since = stable_ends(connection, "t", [0]), time.monotonic()
-    wait_for(lambda: time.monotonic() - since > 1)
+    """Whether no record arrived during a second."""
+    before, start = stable_ends(connection, "t", [0]), time.monotonic()
+    wait_for(lambda: time.monotonic() - start > 1)
     return before == stable_ends(connection, "t", [0])
