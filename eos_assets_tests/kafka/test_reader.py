@@ -62,9 +62,7 @@ def test_a_partition_is_not_read_after_its_end(
     assert [*reading] == []
 
 
-def test_aborted_and_open_transactions_are_skipped_without_waiting(
-    connection: Connection, make_topic: MakeTopic
-) -> None:
+def test_aborted_and_open_transactions_are_skipped_at_once(connection: Connection, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3).name
     producer = Producer(connection.config(transactional_id=f"test/{topic}", transaction_timeout_ms=60_000))
     producer.init_transactions(30)

@@ -12,7 +12,7 @@ from eos_assets.run.plan import make_plan
 from eos_assets.verify.trace import entry_of, outcome_of
 from eos_assets_tests.run.lab import Lab, MakeLab
 
-INVALID_ENTRIES = [
+INVALID = [
     b'{"v":99,"kind":"entry"}',
     b'{"v":1,"kind":"note"}',
     b'{"v":1,"kind":"entry"}',
@@ -50,7 +50,7 @@ def test_all_readers_of_a_ledger_refuse_a_foreign_message(make_lab: MakeLab, tmp
     refused(lab.proof, problem)
     refused(lambda: entry_of(lab.pipeline, lab.connection, 0, 10), problem)
     refused(AuditTables(lab.pipeline, lab.spark, lab.connection, str(tmp_path)).update, problem)
-    for value in (b'{"broken', *INVALID_ENTRIES):
+    for value in (b'{"broken', *INVALID):
         refused(lambda: make_plan(lab.pipeline, lab.connection), write_foreign(lab, ledger, value))
     assert len(lab.values()) == 10
 
