@@ -1,1 +1,1 @@
-"""Files to records: references in, every row of the file as one record out, or nothing of it and the reason."""
+"""Fetch the files that records refer to, and read their rows."""

@@ -1,4 +1,4 @@
-"""Files or URLs in, one record on a topic for each of them out."""
+"""Announce files: write a record that refers to each of them to a topic."""
 
 import hashlib
 import json
@@ -11,21 +11,20 @@ from confluent_kafka import KafkaError, Message, Producer
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 
-ACKNOWLEDGED_SECONDS = 60.0
+DELIVERY_SECONDS = 60.0
 
 
-def announcement(place: str, declared: str | None = None, *, checksum: bool = True) -> tuple[str, str]:
-    """URL and record value for a path or a URL. The checksum of a local file is computed; a URL is taken as it is."""
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", place):
-        url, digest = place, None
+def announcement(location: str, declared: str | None = None, *, checksum: bool = True) -> tuple[str, str]:
+    """The URL and the record value for a path or a URL. Only the file of a path is read, for its checksum."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", location):
+        url, digest = location, None
     else:
-        path = Path(place).absolute()
+        path = Path(location).absolute()
         if not path.is_file():
-            raise EosError(f"There is no file {place}.", "Give files that exist, or URLs.")
+            raise EosError(f"There is no file {location}.", "Give files that exist, or URLs.")
         url, digest = path.as_uri(), digest_of(path) if checksum else None
-    more = {"format": declared, "checksum": digest}
-    given = {name: value for name, value in more.items() if value}
-    return url, json.dumps({"url": url, **given}) if given else url
+    fields = {name: value for name, value in {"format": declared, "checksum": digest}.items() if value}
+    return url, json.dumps({"url": url, **fields}) if fields else url
 
 
 def digest_of(path: Path) -> str:
@@ -34,22 +33,22 @@ def digest_of(path: Path) -> str:
 
 
 def announce(connection: Connection, topic: str, announcements: Iterable[tuple[str, str]]) -> int:
-    """Writes them, keyed by URL, by an idempotent producer; returns how many."""
+    """Write the announcements with an idempotent producer, keyed by URL, and return their number."""
     producer = Producer(connection.config(enable_idempotence=True, partitioner="murmur2_random"))
-    failed: list[KafkaError] = []
+    errors: list[KafkaError] = []
 
-    def heard(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            failed.append(error)
+            errors.append(error)
 
     count = 0
     for url, value in announcements:
-        producer.produce(topic, value.encode(), url.encode(), on_delivery=heard)
+        producer.produce(topic, value.encode(), url.encode(), on_delivery=on_delivery)
         producer.poll(0)
         count += 1
-    if producer.flush(ACKNOWLEDGED_SECONDS) or failed:
-        why = failed[0].str() if failed else "the brokers do not answer"
+    if producer.flush(DELIVERY_SECONDS) or errors:
+        cause = errors[0].str() if errors else "the brokers do not answer"
         raise EosError(
-            f"Not every file was announced on {topic}: {why}.", "Look with `eos doctor`, and announce again."
+            f"Topic {topic}: not every file was announced: {cause}.", "Check with `eos doctor`, and announce again."
         )
     return count

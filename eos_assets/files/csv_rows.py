@@ -1,106 +1,105 @@
-"""A CSV stream in, rows out: UTF-8, comma, a header, quotes as in RFC 4180."""
+"""Rows of a CSV file: UTF-8, commas, a header, and quotes as in RFC 4180."""
 
 import csv
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from eos_assets.files.broken import BadRow, BrokenFile, shown
+from eos_assets.files.errors import FileError, RowError, quote
 from eos_assets.files.limits import Limits
 from eos_assets.files.rows import (
-    BATCH,
     BATCH_BYTES,
+    BATCH_ROWS,
     COLUMNS,
     REQUIRED,
     Rows,
-    lines_of,
-    rows_of,
-    too_long,
+    read_lines,
+    row_too_long,
+    rows_from_values,
     wrong_encoding,
 )
 
 BOM = b"\xef\xbb\xbf"
-# It holds for the whole process; 131,072 characters are its default.
+# The limit holds for the whole process, and its default of 131,072 characters is less than ours.
 csv.field_size_limit(max(csv.field_size_limit(), Limits().max_row_bytes))
 
 
 class CsvReader:
-    """One file, read once. Whatever is wrong is told after the rows before it were given out."""
+    """Reads one file once. The rows before an invalid one are returned before its error is raised."""
 
     def __init__(self, stream: BinaryIO, limit: int) -> None:
         self.stream = stream
         self.limit = limit
+        self.records = csv.reader(self.read_text(), strict=True)
+        #: The numbers of the last line and of the last row that were read.
         self.line = 0
         self.row = 0
-        self.size = 0
-        #: Bytes since the row began: quotes let it go over many lines.
-        self.row_size = 0
+        #: The rows of the next batch, the line on which each begins, and the bytes of all their lines.
+        self.batch: list[list[str]] = []
+        self.batch_lines: list[int] = []
+        self.batch_bytes = 0
+        #: The bytes of the current row: a quoted field may contain line breaks.
+        self.row_bytes = 0
 
-    def text(self) -> Iterator[str]:
-        for line in lines_of(self.stream, self.limit):
+    def read_text(self) -> Iterator[str]:
+        for line in read_lines(self.stream, self.limit):
             self.line += 1
-            self.size += len(line)
-            self.row_size += len(line)
-            if self.row_size > self.limit:
-                raise too_long(self.row + 1, self.limit, self.line)
+            self.batch_bytes += len(line)
+            self.row_bytes += len(line)
+            if self.row_bytes > self.limit:
+                raise row_too_long(self.row + 1, self.limit, self.line)
             yield (line.removeprefix(BOM) if self.line == 1 else line).decode()
 
-    def rows(self) -> Iterator[Rows]:
-        parsed = csv.reader(self.text(), strict=True)
-        header = self.header(parsed)
-        chunk: list[list[str]] = []
-        lines: list[int] = []
-        wrong: BrokenFile | None = None
-        while wrong is None:
-            start, self.row_size = self.line + 1, 0
-            try:
-                fields = next(parsed, None)
-            except csv.Error as failure:
-                wrong = BadRow(self.row + 1, f"no CSV: {failure}", start)
-                break
-            except UnicodeDecodeError as failure:
-                wrong = wrong_encoding(self.row + 1, failure, self.line)
-                break
-            except BadRow as failure:
-                wrong = failure
-                break
-            if fields is None:
-                break
-            if not fields:  # an empty line
-                continue
-            if len(fields) != len(header):
-                wrong = BadRow(self.row + 1, f"{len(fields)} fields, the header has {len(header)}", start)
-                break
-            self.row += 1
-            chunk.append(fields)
-            lines.append(start)
-            if len(chunk) == BATCH or self.size > BATCH_BYTES:
-                yield self.columns(header, chunk, lines)
-                chunk, lines, self.size = [], [], 0
-        if chunk:
-            yield self.columns(header, chunk, lines)
-        if wrong is not None:
-            raise wrong
-
-    def header(self, parsed: Iterator[list[str]]) -> list[str]:
+    def read(self) -> Iterator[Rows]:
+        header = self.read_header()
         try:
-            first = next(parsed, None)
-        except BadRow:
-            raise BrokenFile(f"the header is longer than {self.limit} bytes") from None
+            while self.read_row(len(header)):
+                if len(self.batch) == BATCH_ROWS or self.batch_bytes > BATCH_BYTES:
+                    yield from self.take_batch(header)
+        except RowError:
+            yield from self.take_batch(header)
+            raise
+        yield from self.take_batch(header)
+
+    def read_header(self) -> list[str]:
+        try:
+            fields = next(self.records, None)
+        except RowError:
+            raise FileError(f"the header is longer than {self.limit} bytes") from None
         except (csv.Error, UnicodeDecodeError) as failure:
-            raise BrokenFile(f"the header is no UTF-8 CSV: {failure}") from None
-        if not first:
-            raise BrokenFile("the file is empty: it has no header" if first is None else "the first line is blank")
-        header = [name.strip() for name in first]
+            raise FileError(f"the header is not UTF-8 CSV: {failure}") from None
+        if not fields:
+            raise FileError("the file is empty: it has no header" if fields is None else "the first line is blank")
+        header = [name.strip() for name in fields]
         missing = [name for name in REQUIRED if name not in header]
         if missing:
-            raise BrokenFile(f"the header has no {', '.join(missing)}: it is {shown(','.join(header), 200)}")
-        twice = [name for name in COLUMNS if header.count(name) > 1]
-        if twice:
-            raise BrokenFile(f"the header has {twice[0]} twice")
+            raise FileError(f"the header has no {', '.join(missing)}: it is {quote(','.join(header), 200)}")
+        repeated = [name for name in COLUMNS if header.count(name) > 1]
+        if repeated:
+            raise FileError(f"the header has {repeated[0]} twice")
         return header
 
-    def columns(self, header: list[str], chunk: list[list[str]], lines: list[int]) -> Rows:
-        fields = dict(zip(header, zip(*chunk, strict=True), strict=True))
-        return rows_of(
-            {name: list(fields[name]) for name in COLUMNS if name in fields}, self.row - len(chunk) + 1, lines
-        )
+    def read_row(self, columns: int) -> bool:
+        """Add the next row to the batch, unless its line is empty; return False at the end."""
+        start, self.row_bytes = self.line + 1, 0
+        try:
+            fields = next(self.records, None)
+        except csv.Error as failure:
+            raise RowError(self.row + 1, f"invalid CSV: {failure}", start) from None
+        except UnicodeDecodeError as failure:
+            raise wrong_encoding(self.row + 1, failure, self.line) from None
+        if fields and len(fields) != columns:
+            raise RowError(self.row + 1, f"{len(fields)} fields, the header has {columns}", start)
+        if fields:
+            self.row += 1
+            self.batch.append(fields)
+            self.batch_lines.append(start)
+        return fields is not None
+
+    def take_batch(self, header: list[str]) -> Iterator[Rows]:
+        """Return the collected rows, if there are any, and begin the next batch."""
+        if self.batch:
+            columns = dict(zip(header, zip(*self.batch, strict=True), strict=True))
+            values = {name: list(columns[name]) for name in COLUMNS if name in columns}
+            first, lines = self.row - len(self.batch) + 1, self.batch_lines
+            self.batch, self.batch_lines, self.batch_bytes = [], [], 0
+            yield rows_from_values(values, first, lines)

@@ -1,9 +1,9 @@
-"""A declared format or a file's name in, what it holds and how it is compressed out."""
+"""The formats of files, each declared by the reference or by the name of the file."""
 
 import re
 from dataclasses import dataclass
 
-from eos_assets.files.broken import BrokenFile, shown
+from eos_assets.files.errors import FileError, quote
 
 KINDS = {
     "csv": "csv",
@@ -14,40 +14,42 @@ KINDS = {
     "parquet": "parquet",
 }
 COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd"}
-#: What `eos files generate` makes, and what a reference may declare.
+#: The formats that a reference may declare and `eos files generate` writes.
 FORMATS = tuple(f"{kind}{suffix}" for kind in ("csv", "jsonl", "json", "parquet") for suffix in ("", ".gz", ".zst"))
 
 
 @dataclass(frozen=True)
 class Format:
-    """CSV, JSON lines (`jsonl`), a JSON array (`json`) or Parquet, as it is or compressed."""
+    """CSV, JSON lines (`jsonl`), a JSON array (`json`) or Parquet, and its compression, if any."""
 
     kind: str
     compression: str | None = None
 
     @property
-    def has_an_end(self) -> bool:
-        """Whether a file that was cut can be told from its content: lines may end anywhere."""
+    def detects_truncation(self) -> bool:
+        """False if a truncated file can look whole: lines may end anywhere."""
         return self.compression is not None or self.kind in ("json", "parquet")
 
 
 def format_of(declared: str | None, path: str) -> Format:
-    """The declared format, else by the name's suffixes. A declaration that says nothing of compression leaves that
-    to the name: `csv` of `a.csv.gz` is compressed."""
+    """The declared format, or else that of the suffixes of the name. A declaration without a compression leaves the
+    compression to the name: `csv` and `a.csv.gz` are a compressed CSV."""
     name = re.split(r"[/\\]", path)[-1].lower()
-    parts = name.split(".")[1:]
-    packed = COMPRESSIONS.get(parts[-1]) if parts else None
+    suffixes = name.split(".")[1:]
+    compression_of_name = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if declared is not None:
         kind, compression = parse(declared)
-        return Format(kind, compression or packed)
-    inner = parts[:-1] if packed else parts
-    if not inner or inner[-1] not in KINDS:
-        raise BrokenFile(f"unknown format: the name {shown(name)} ends with none of {', '.join(FORMATS)}")
-    return Format(KINDS[inner[-1]], packed)
+        return Format(kind, compression or compression_of_name)
+    if compression_of_name:
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in KINDS:
+        raise FileError(f"unknown format: the name {quote(name)} ends with none of {', '.join(FORMATS)}")
+    return Format(KINDS[suffixes[-1]], compression_of_name)
 
 
 def parse(declared: str) -> tuple[str, str | None]:
+    """The kind and the compression of a declared format."""
     kind, _, compression = declared.lower().replace("+", ".").partition(".")
     if kind not in KINDS or (compression and compression not in COMPRESSIONS):
-        raise BrokenFile(f"unknown format {shown(declared)}; known are {', '.join(FORMATS)}")
+        raise FileError(f"unknown format {quote(declared)}; known formats are {', '.join(FORMATS)}")
     return KINDS[kind], COMPRESSIONS.get(compression)

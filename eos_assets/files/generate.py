@@ -1,4 +1,4 @@
-"""A count, a format and a seed in, a realistic file of bank transactions out; the same seed gives the same file."""
+"""Generate realistic files of bank transactions. The same seed gives the same file."""
 
 import csv
 import gzip
@@ -28,36 +28,36 @@ CURRENCIES = ("EUR", "EUR", "EUR", "USD", "CHF", "GBP")
 ROW_GROUP = 50_000
 
 
-def transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix: str = "T") -> Iterator[Transaction]:
-    """Made-up transactions. An account has one currency."""
-    chance = random.Random(seed)
+def make_transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix: str = "T") -> Iterator[Transaction]:
+    """Make random transactions. All those of an account are in one currency."""
+    generator = random.Random(seed)
     moment = datetime(2026, 1, 1, 8, tzinfo=UTC)
     for number in range(count):
-        account = chance.randrange(accounts)
-        moment += timedelta(seconds=chance.randrange(1, 90))
+        account = generator.randrange(accounts)
+        moment += timedelta(seconds=generator.randrange(1, 90))
         yield {
             "transaction_id": f"{prefix}{seed}-{number:09d}",
             "account": f"DE{10 + account % 89}50010517{account:010d}",
-            "amount": f"{Decimal(round(chance.gauss(0, 40_000))) / 100:.2f}",
+            "amount": f"{Decimal(round(generator.gauss(0, 40_000))) / 100:.2f}",
             "currency": CURRENCIES[account % len(CURRENCIES)],
             "booked_at": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "text": chance.choice(TEXTS),
+            "text": generator.choice(TEXTS),
         }
 
 
-def generate(path: Path, rows: Iterable[Transaction], declared: str | None = None) -> Path:
-    """Writes the rows in the declared format, else in that of the file's name."""
-    wanted = Format(*parse(declared)) if declared else format_of(None, path.name)
-    with packed(path, wanted.compression) as stream:
-        WRITERS[wanted.kind](stream, rows)
+def write_file(path: Path, rows: Iterable[Transaction], declared: str | None = None) -> Path:
+    """Write the rows in the declared format, or else in that of the name of the file."""
+    chosen = Format(*parse(declared)) if declared else format_of(None, path.name)
+    with open_packed(path, chosen.compression) as stream:
+        WRITERS[chosen.kind](stream, rows)
     return path
 
 
 @contextmanager
-def packed(path: Path, compression: str | None) -> Iterator[BinaryIO]:
+def open_packed(path: Path, compression: str | None) -> Iterator[BinaryIO]:
     with path.open("wb") as file:
         if compression == "gzip":
-            with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:  # no time and no name: the same bytes each time
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:  # without name and time: the same bytes
                 yield stream  # type: ignore[misc]
         elif compression == "zstd":
             with pa.CompressedOutputStream(file, "zstd") as stream:
@@ -85,15 +85,15 @@ def write_jsonl(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
 
 
 def write_json(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
-    before = b"[\n"
+    separator = b"[\n"
     for row in rows:
-        stream.write(before + json.dumps(row, ensure_ascii=False).encode())
-        before = b",\n"
-    stream.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+        stream.write(separator + json.dumps(row, ensure_ascii=False).encode())
+        separator = b",\n"
+    stream.write(b"[]\n" if separator == b"[\n" else b"\n]\n")
 
 
 def write_parquet(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
-    """Amounts as decimals and moments as timestamps, as a warehouse would write them."""
+    """Write amounts as decimals and times as timestamps, as a data warehouse does."""
     kinds = {"amount": pa.decimal128(20, 2), "booked_at": pa.timestamp("us", "UTC")}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     with pq.ParquetWriter(stream, schema) as writer:
@@ -101,12 +101,12 @@ def write_parquet(stream: BinaryIO, rows: Iterable[Transaction]) -> None:
         for row in rows:
             group.append(row)
             if len(group) == ROW_GROUP:
-                writer.write_batch(typed(group, schema))
+                writer.write_batch(typed_batch(group, schema))
                 group = []
-        writer.write_batch(typed(group, schema))
+        writer.write_batch(typed_batch(group, schema))
 
 
-def typed(group: list[Transaction], schema: pa.Schema) -> pa.RecordBatch:
+def typed_batch(group: list[Transaction], schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.array([row[field.name] for row in group], pa.string()).cast(field.type) for field in schema]
     return pa.record_batch(columns, schema=schema)
 

@@ -1,17 +1,17 @@
-"""How much of a file is fetched at most: limits in, a meter that stops whatever goes beyond them out."""
+"""The limits of size and time for one file, and the meter that enforces them."""
 
-import time
 from dataclasses import dataclass
 
-from eos_assets.files.broken import Refused
+from eos_assets.deadlines import Deadline
+from eos_assets.files.errors import LimitExceeded
 
-#: Little data may be as compressible as it likes: it harms nobody.
-HARMLESS_BYTES = 16 << 20
+#: The ratio is not checked below this size: highly compressible data is common in small files.
+RATIO_CHECKED_FROM_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Each is a setting of its own, named in the reason of whatever it stops."""
+    """The largest file, its largest row and the longest time to fetch it. Each is a setting, named in its error."""
 
     max_bytes: int = 4 << 30
     max_unpacked_bytes: int = 16 << 30
@@ -22,51 +22,54 @@ class Limits:
 
 
 class Meter:
-    """What one file has taken so far: bytes, unpacked bytes and time."""
+    """Counts the bytes and the time that one file takes, and raises at a limit."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.deadline = time.monotonic() + limits.max_seconds
-        self.begin()
+        self._deadline = Deadline(limits.max_seconds)
+        self.restart()
 
-    def begin(self) -> None:
-        """Another try: the bytes count from 0 again, the time does not."""
+    def restart(self) -> None:
+        """Count the bytes of another attempt from 0. The time goes on."""
         self.fetched = 0
         self.unpacked = 0
 
     def remaining(self) -> float:
-        """Seconds that are left."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise Refused(f"the file takes longer than {self.limits.max_seconds:g} s (EOS_FILES_MAX_SECONDS)")
-        return left
+        """The seconds that are left."""
+        seconds = self._deadline.remaining
+        if not seconds:
+            raise LimitExceeded(f"the file takes longer than {self.limits.max_seconds:g} s (EOS_FILES_MAX_SECONDS)")
+        return seconds
 
-    def announce(self, size: int) -> None:
-        """A size that is known before anything is fetched."""
+    def check_size(self, size: int) -> None:
+        """Check a size that the store declares before anything is fetched."""
         if size > self.limits.max_bytes:
-            raise Refused(f"too large: {size} bytes, allowed are {self.limits.max_bytes} (EOS_FILES_MAX_BYTES)")
+            raise LimitExceeded(f"too large: {size} bytes, the limit is {self.limits.max_bytes} (EOS_FILES_MAX_BYTES)")
 
-    def room(self) -> int:
-        """How many bytes may be fetched before it is sure that they are too many."""
+    def fetchable(self) -> int:
+        """The bytes to request at most: one more than the limit leaves, so that exceeding it is noticed."""
         return self.limits.max_bytes - self.fetched + 1
 
-    def fetch(self, size: int) -> None:
+    def count_fetched(self, size: int) -> None:
         self.fetched += size
         if self.fetched > self.limits.max_bytes:
-            raise Refused(f"too large: more than {self.limits.max_bytes} bytes (EOS_FILES_MAX_BYTES)")
+            raise LimitExceeded(f"too large: more than {self.limits.max_bytes} bytes (EOS_FILES_MAX_BYTES)")
         self.remaining()
 
-    def unpack(self, size: int) -> None:
+    def count_unpacked(self, size: int) -> None:
         self.unpacked += size
-        self.judge(self.unpacked, self.fetched)
+        self.check_unpacked(self.unpacked, self.fetched)
         self.remaining()
 
-    def judge(self, unpacked: int, packed: int) -> None:
-        if unpacked > self.limits.max_unpacked_bytes:
-            allowed = self.limits.max_unpacked_bytes
-            raise Refused(f"too large: more than {allowed} bytes when unpacked (EOS_FILES_MAX_UNPACKED_BYTES)")
-        if unpacked > HARMLESS_BYTES and unpacked > self.limits.max_ratio * packed:
-            raise Refused(
-                f"a decompression bomb: {packed} bytes unpack to more than {self.limits.max_ratio} times as many "
+    def check_unpacked(self, unpacked: int, packed: int) -> None:
+        """Check the unpacked size, and its ratio to the packed one."""
+        limits = self.limits
+        if unpacked > limits.max_unpacked_bytes:
+            raise LimitExceeded(
+                f"too large: more than {limits.max_unpacked_bytes} bytes when unpacked (EOS_FILES_MAX_UNPACKED_BYTES)"
+            )
+        if unpacked > RATIO_CHECKED_FROM_BYTES and unpacked > limits.max_ratio * packed:
+            raise LimitExceeded(
+                f"a decompression bomb: {packed} bytes unpack to more than {limits.max_ratio} times as many "
                 "(EOS_FILES_MAX_RATIO)"
             )

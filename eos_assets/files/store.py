@@ -1,4 +1,4 @@
-"""A URL of any other store in, its bytes out, through fsspec and the driver for its scheme."""
+"""Files of all other stores, through fsspec and its driver for the scheme."""
 
 import contextlib
 import re
@@ -6,57 +6,69 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile, Refused, Unreachable
+from eos_assets.files.download import Download
+from eos_assets.files.errors import AccessDenied, FileError, StoreUnavailable
 from eos_assets.files.limits import Meter
-from eos_assets.files.source import Source
 
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 @contextmanager
-def open_store(url: str, access: Access, meter: Meter) -> Iterator[Source]:
+def open_store(url: str, access: Access, meter: Meter) -> Iterator[Download]:
     check_path(url)
     access.check_store(url)
-    scheme = urlsplit(url).scheme
+    fsspec = load_driver(urlsplit(url).scheme)
+    system, path = call_driver(lambda: fsspec.core.url_to_fs(url), meter)
+    size = call_driver(lambda: system.info(path).get("size"), meter)
+    if isinstance(size, int):
+        meter.check_size(size)
+    file = call_driver(lambda: system.open(path, "rb", block_size=1 << 20, cache_type="readahead"), meter)
+    try:
+        yield Download(lambda size: call_driver(lambda: bytes(file.read(size)), meter), meter)
+    finally:
+        with contextlib.suppress(FileError):  # a close that hangs is abandoned
+            call_driver(file.close, meter)
+
+
+def check_path(url: str) -> None:
+    """Deny a path with `..` and a chained URL, because both could leave the declared store."""
+    rest = unquote(url.partition("://")[2])
+    if "::" in url or ".." in re.split(r"[/?#]", rest):  # a driver may take ? and # as parts of the path
+        raise AccessDenied("the address contains `..` or another address")
+
+
+def load_driver(scheme: str) -> Any:
+    """Import fsspec, and check that it has a driver for the scheme."""
     try:
         import fsspec
     except ImportError:
-        raise BrokenFile(f"{scheme}: needs fsspec and its driver, and fsspec is not installed") from None
+        raise FileError(f"{scheme}: needs fsspec and its driver, and fsspec is not installed") from None
     try:
         fsspec.get_filesystem_class(scheme)
     except (ImportError, ValueError) as failure:
-        raise BrokenFile(f"{scheme}: has no driver here: {failure}") from None
-    system, path = asked(lambda: fsspec.core.url_to_fs(url), meter)
-    size = asked(lambda: system.info(path).get("size"), meter)
-    if isinstance(size, int):
-        meter.announce(size)
-    opened = asked(lambda: system.open(path, "rb", block_size=1 << 20, cache_type="readahead"), meter)
-    try:
-        yield Source(lambda size: asked(lambda: bytes(opened.read(size)), meter))
-    finally:
-        with contextlib.suppress(BrokenFile):  # one that hangs is left as it is
-            asked(opened.close, meter)
+        raise FileError(f"{scheme}: has no installed driver: {failure}") from None
+    return fsspec
 
 
-def asked(call: Callable[[], T], meter: Meter) -> T:
-    """What the driver answers, as long as there is time. It may raise anything, and quote secrets: its type is told."""
+def call_driver(call: Callable[[], Answer], meter: Meter) -> Answer:
+    """Call the driver within the time limit. Its errors may quote secrets, so only their type is reported."""
     try:
-        return in_time(call, meter)
-    except BrokenFile:
+        return call_in_time(call, meter)
+    except FileError:
         raise
     except FileNotFoundError:
-        raise BrokenFile("not found") from None
+        raise FileError("not found") from None
     except Exception as failure:
-        raise Unreachable(f"the store cannot be reached: {type(failure).__name__}") from None
+        raise StoreUnavailable(f"the store cannot be reached: {type(failure).__name__}") from None
 
 
-def in_time(call: Callable[[], T], meter: Meter) -> T:
-    """A driver knows nothing of our limit, so it is called in a thread that can be left behind."""
-    answer: Future[T] = Future()
+def call_in_time(call: Callable[[], Answer], meter: Meter) -> Answer:
+    """Call in a thread that is abandoned at the limit: a driver knows no limit of ours."""
+    answer: Future[Answer] = Future()
 
     def run() -> None:
         try:
@@ -68,10 +80,3 @@ def in_time(call: Callable[[], T], meter: Meter) -> T:
     while not wait([answer], meter.remaining()).done:
         continue
     return answer.result()
-
-
-def check_path(url: str) -> None:
-    """A path that goes up, or an address inside an address, could leave what is declared."""
-    rest = unquote(url.partition("://")[2])
-    if "::" in url or ".." in re.split(r"[/?#]", rest):  # a driver may take ? and # as parts of the path
-        raise Refused("the address goes up, or holds another one")

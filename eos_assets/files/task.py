@@ -1,4 +1,4 @@
-"""The Spark task: records that refer to files in, the records of those files out, each file whole or not at all."""
+"""The Spark task of `file_transactions`: each record that refers to a file becomes the records of that file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from eos_assets.files import reference
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile, not_understood
+from eos_assets.files.errors import FileError, describe_unexpected
 from eos_assets.files.spool import spool
 
-#: The columns of the result. The digest stands in the first row of each file.
-ROWS = (
+#: The columns of the result, for Spark and for Arrow. The first row of each file has its digest.
+RESULT_COLUMNS = (
     "key binary, value binary, error string, skip boolean, content_digest string, "
     "origin struct<partition:int,offset:bigint,ordinal:bigint>"
 )
@@ -29,49 +29,50 @@ SCHEMA = pa.schema(
 Batches = Iterable[pa.RecordBatch]
 
 
-def unfolded(access: Access) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`, over `value` and `origin`. What is declared travels with it."""
+def file_reader(access: Access) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`, over `value` and `origin`. The declared access travels with it."""
 
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def read_files(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for value, origin in zip(batch["value"].to_pylist(), batch["origin"].to_pylist(), strict=True):
-                if access.nowhere:  # no fault of a record: nothing becomes a dead letter
+                if access.empty:  # a setting is missing, so no record becomes a dead letter
                     raise PermissionError("no place for files is declared: set EOS_FILES_ROOT or EOS_FILES_HOSTS")
-                yield from records_of(value, origin, access)
+                yield from read_file(value, origin, access)
 
-    return task
+    return read_files
 
 
-def records_of(value: bytes | None, origin: dict[str, int], access: Access) -> Iterator[pa.RecordBatch]:
-    """Nothing is given out before the file was read to its end and found right."""
+def read_file(value: bytes | None, origin: dict[str, int], access: Access) -> Iterator[pa.RecordBatch]:
+    """Return the records of one file once all of it is checked, or else its error."""
     try:
         file = spool(reference.parse(value), access)
-    except BrokenFile as broken:
-        yield one_row(origin, error=broken.reason, content_digest=broken.digest)
+    except FileError as failure:
+        yield single_row(origin, error=failure.reason, content_digest=failure.digest)
         return
-    except ValueError as odd:  # a reference or an answer
-        yield one_row(origin, error=not_understood(odd))
+    except ValueError as failure:  # a URL or a response that a library cannot parse
+        yield single_row(origin, error=describe_unexpected(failure))
         return
     if not file.rows:
-        yield one_row(origin, skip=True, content_digest=file.digest)
+        yield single_row(origin, skip=True, content_digest=file.digest)
     digest: str | None = file.digest
     for batch in file.batches():
-        yield result(batch, origin, digest)
+        yield add_origin(batch, origin, digest)
         digest = None
 
 
-def one_row(origin: dict[str, int], *, error: str | None = None, **columns: Any) -> pa.RecordBatch:
-    """A reason may quote anything; what is no Unicode in it becomes a question mark."""
-    told = None if error is None else error.encode(errors="replace").decode()
-    return pa.RecordBatch.from_pylist([{"origin": origin, "error": told, **columns}], SCHEMA)
+def single_row(origin: dict[str, int], *, error: str | None = None, **columns: Any) -> pa.RecordBatch:
+    """A result without a record. A reason may quote text that is not valid Unicode; that becomes question marks."""
+    reason = None if error is None else error.encode(errors="replace").decode()
+    return pa.RecordBatch.from_pylist([{"origin": origin, "error": reason, **columns}], SCHEMA)
 
 
-def result(batch: pa.RecordBatch, origin: dict[str, int], digest: str | None) -> pa.RecordBatch:
+def add_origin(batch: pa.RecordBatch, origin: dict[str, int], digest: str | None) -> pa.RecordBatch:
+    """The result for a batch of records of one file. The digest is that of the file if the batch is its first one."""
     rows = batch.num_rows
     numbers = [pa.repeat(pa.scalar(origin[field.name], field.type), rows) for field in ORIGIN]
+    origins = pa.StructArray.from_arrays(numbers, fields=list(ORIGIN))
     digests = pa.nulls(rows, pa.string())
     if digest is not None:
         digests = pa.concat_arrays([pa.array([digest]), digests.slice(1)])
-    nothing = [pa.nulls(rows, pa.string()), pa.nulls(rows, pa.bool_()), digests]
-    origins = pa.StructArray.from_arrays(numbers, fields=list(ORIGIN))
-    return pa.record_batch([batch["key"], batch["value"], *nothing, origins], schema=SCHEMA)
+    error, skip = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.bool_())
+    return pa.record_batch([batch["key"], batch["value"], error, skip, digests, origins], schema=SCHEMA)

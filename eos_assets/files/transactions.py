@@ -1,4 +1,4 @@
-"""Rows of a file in, transactions out: key and canonical JSON value of each record, checked to the last field."""
+"""Records of the rows of a file: the key and the canonical JSON value of each transaction, with every field checked."""
 
 import re
 from datetime import UTC, date, datetime
@@ -7,79 +7,86 @@ from json.encoder import encode_basestring
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eos_assets.files.broken import shown
+from eos_assets.files.errors import quote
 from eos_assets.files.rows import Rows
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-#: Key and value. A broker takes 1,048,588 bytes unless told otherwise; the rest is room for headers.
+#: Key and value. A broker accepts 1,048,588 bytes by default; the rest is for headers.
 MAX_RECORD_BYTES = 1_000_000
 
-#: Column → what it must look like, and what to say otherwise.
-LOOKS = {
-    "transaction_id": (r"^[^\p{Z}\p{Cc}]{1,200}$", "is no id of at most 200 characters without blanks"),
-    "account": (r"^[^\p{Z}\p{Cc}]{1,100}$", "is no account of at most 100 characters without blanks"),
-    "amount": (r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,10})?$", "is no decimal number such as -12.34"),
-    "currency": (r"^[A-Z]{3}$", "is no currency code of three capital letters"),
+#: Column → the pattern of a valid value, and the reason why another one is rejected.
+PATTERNS = {
+    "transaction_id": (r"^[^\p{Z}\p{Cc}]{1,200}$", "is not an id of at most 200 characters without whitespace"),
+    "account": (r"^[^\p{Z}\p{Cc}]{1,100}$", "is not an account of at most 100 characters without whitespace"),
+    "amount": (r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,10})?$", "is not a decimal number such as -12.34"),
+    "currency": (r"^[A-Z]{3}$", "is not a currency code of three capital letters"),
 }
-INSTANT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?Z$"
+TIMESTAMP = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?Z$"
 TO_ESCAPE = r'["\\\x00-\x1f]'
 
 
-def transactions(rows: Rows) -> pa.RecordBatch:
-    """Key and value of each row; raises the first row that is wrong."""
-    columns = dict(rows.columns)
-    problems: list[tuple[int, str]] = []
-    for name, (look, reason) in LOOKS.items():
-        fits = pc.fill_null(pc.match_substring_regex(columns[name], look), False)
-        if not pc.all(fits, min_count=0).as_py():
-            index = pc.index(fits, False).as_py()
-            problems.append((index, wrong(name, columns[name][index].as_py(), reason)))
-    columns["booked_at"] = instants(columns["booked_at"], problems)
-    if problems:
-        raise rows.bad(*min(problems, key=lambda problem: problem[0]))
+def encode_transactions(rows: Rows) -> pa.RecordBatch:
+    """Return the key and value of each row, or raise the error of the first invalid one."""
+    columns = validate(rows)
     columns["text"] = pc.fill_null(columns["text"], "")
     account = columns["account"]
     for name in ("transaction_id", "account", "text"):
-        columns[name] = escaped(columns[name])
-    parts: list[object] = []
-    for number, name in enumerate(sorted(columns)):
-        parts += [f'{"," if number else "{"}"{name}":"', columns[name], '"']
-    value = pc.binary_join_element_wise(*parts, "}", "")
-    records = pa.record_batch([account.cast(pa.binary()), value.cast(pa.binary())], schema=SCHEMA)
+        columns[name] = escape_json(columns[name])
+    records = pa.record_batch([account.cast(pa.binary()), join_json(columns).cast(pa.binary())], schema=SCHEMA)
     too_large = pc.greater(pc.add(*(pc.binary_length(records[name]) for name in SCHEMA.names)), MAX_RECORD_BYTES)
     if pc.any(too_large, min_count=0).as_py():
-        raise rows.bad(pc.index(too_large, True).as_py(), f"longer than {MAX_RECORD_BYTES} bytes as a record")
+        raise rows.error(pc.index(too_large, True).as_py(), f"longer than {MAX_RECORD_BYTES} bytes as a record")
     return records
 
 
-def wrong(name: str, value: str | None, reason: str) -> str:
-    return f"{name} {shown(value)} {reason}" if value else f"{name} is missing"
+def validate(rows: Rows) -> dict[str, pa.StringArray]:
+    """Return the columns with normalized timestamps, or raise the error of the first invalid row."""
+    columns = dict(rows.columns)
+    problems: list[tuple[int, str]] = []
+    for name, (pattern, reason) in PATTERNS.items():
+        valid = pc.fill_null(pc.match_substring_regex(columns[name], pattern), False)
+        if not pc.all(valid, min_count=0).as_py():
+            index = pc.index(valid, False).as_py()
+            problems.append((index, describe_value(name, columns[name][index].as_py(), reason)))
+    columns["booked_at"] = normalize_timestamps(columns["booked_at"], problems)
+    if problems:
+        raise rows.error(*min(problems, key=lambda problem: problem[0]))
+    return columns
 
 
-def instants(values: pa.StringArray, problems: list[tuple[int, str]]) -> pa.StringArray:
-    """ISO timestamps in UTC. The usual ones are checked all at once, the others one by one."""
-    usual = pc.all(pc.fill_null(pc.match_substring_regex(values, INSTANT), False), min_count=0).as_py()
-    if usual:
-        try:
-            values.cast(pa.timestamp("us", "UTC"))
-        except pa.ArrowException:
-            usual = False
-    if usual:
+def describe_value(name: str, value: str | None, reason: str) -> str:
+    return f"{name} {quote(value)} {reason}" if value else f"{name} is missing"
+
+
+def normalize_timestamps(values: pa.StringArray, problems: list[tuple[int, str]]) -> pa.StringArray:
+    """ISO timestamps in UTC. If all have the usual form they are checked at once, else one by one."""
+    if have_usual_form(values):
         return values
-    found = []
+    normalized = []
     for index, text in enumerate(values.to_pylist()):
-        moment = instant(text)
-        if moment is None:
-            problems.append((index, wrong("booked_at", text, "is no ISO timestamp such as 2026-05-04T09:30:00Z")))
+        timestamp = normalize_timestamp(text)
+        if timestamp is None:
+            reason = "is not an ISO timestamp such as 2026-05-04T09:30:00Z"
+            problems.append((index, describe_value("booked_at", text, reason)))
             return values
-        found.append(moment)
-    return pa.array(found, pa.string())
+        normalized.append(timestamp)
+    return pa.array(normalized, pa.string())
 
 
-def instant(text: str | None) -> str | None:
-    """One timestamp in UTC; without a zone it is taken as UTC. None if it is none."""
+def have_usual_form(values: pa.StringArray) -> bool:
+    if not pc.all(pc.fill_null(pc.match_substring_regex(values, TIMESTAMP), False), min_count=0).as_py():
+        return False
     try:
-        date.fromisoformat(re.split("[T ]", text or "", maxsplit=1)[0])  # `datetime` takes any separator
+        values.cast(pa.timestamp("us", "UTC"))
+    except pa.ArrowException:  # such as 30 February
+        return False
+    return True
+
+
+def normalize_timestamp(text: str | None) -> str | None:
+    """One timestamp in UTC, or None if it is not valid. Without a zone it is taken as UTC."""
+    try:
+        date.fromisoformat(re.split("[T ]", text or "", maxsplit=1)[0])  # `datetime` accepts any separator
         moment = datetime.fromisoformat(text or "")
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -88,10 +95,18 @@ def instant(text: str | None) -> str | None:
     return f"{moment.isoformat()[:19]}{fraction}Z"
 
 
-def escaped(values: pa.StringArray) -> pa.StringArray:
-    """The values as they stand between the quotes of a JSON string."""
+def escape_json(values: pa.StringArray) -> pa.StringArray:
+    """The values as they are written between the quotes of a JSON string."""
     needed = pc.match_substring_regex(values, TO_ESCAPE)
     if not pc.any(needed, min_count=0).as_py():
         return values
-    replaced = [encode_basestring(text)[1:-1] for text in values.filter(needed).to_pylist()]
-    return pc.replace_with_mask(values, needed, pa.array(replaced, pa.string()))
+    escaped = [encode_basestring(text)[1:-1] for text in values.filter(needed).to_pylist()]
+    return pc.replace_with_mask(values, needed, pa.array(escaped, pa.string()))
+
+
+def join_json(columns: dict[str, pa.StringArray]) -> pa.StringArray:
+    """One JSON object per row, with the fields in alphabetical order."""
+    parts: list[object] = []
+    for number, name in enumerate(sorted(columns)):
+        parts += [f'{"," if number else "{"}"{name}":"', columns[name], '"']
+    return pc.binary_join_element_wise(*parts, "}", "")

@@ -1,21 +1,21 @@
-"""Compressed bytes in, the unpacked stream out; truncated ones and bombs are told."""
+"""The unpacked stream of a compressed one, which stops at truncated data and at decompression bombs."""
 
 import io
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 
-from eos_assets.files.broken import BrokenFile, check_disk
+from eos_assets.files.errors import FileError, reraise_system_error
 from eos_assets.files.limits import Meter
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-BUFFER = 1 << 18
+BUFFER_BYTES = 1 << 18
 
 
-class Unpacked(io.RawIOBase):
-    """What a compressed stream holds, a piece at a time: no piece is larger than the buffer that asks for it."""
+class UnpackedStream(io.RawIOBase):
+    """The content of a compressed stream. Each read unpacks no more than the buffer that it fills."""
 
     def __init__(self, packed: BinaryIO, compression: str, meter: Meter) -> None:
         super().__init__()
@@ -31,18 +31,18 @@ class Unpacked(io.RawIOBase):
         try:
             data = self._stream.read(len(view))
         except OSError as failure:
-            check_disk(failure)
-            cut = "truncated" in str(failure).lower()
-            what = "truncated: the {} data ends in the middle" if cut else "damaged: the {} data is wrong"
-            raise BrokenFile(what.format(self.compression)) from None
-        self.meter.unpack(len(data))
+            reraise_system_error(failure)
+            if "truncated" in str(failure).lower():
+                raise FileError(f"truncated: the {self.compression} data ends in the middle") from None
+            raise FileError(f"damaged: the {self.compression} data is not valid") from None
+        self.meter.count_unpacked(len(data))
         view[: len(data)] = data
         return len(data)
 
 
-def unpacked(raw: io.RawIOBase, compression: str | None, meter: Meter) -> BinaryIO:
-    """A buffered stream of the content."""
-    stream = io.BufferedReader(raw, BUFFER)
+def unpack(raw: io.RawIOBase, compression: str | None, meter: Meter) -> BinaryIO:
+    """Return a buffered stream of the content."""
+    stream = io.BufferedReader(raw, BUFFER_BYTES)
     if compression is None:
         return stream
-    return cast(BinaryIO, io.BufferedReader(Unpacked(stream, compression, meter), BUFFER))
+    return cast(BinaryIO, io.BufferedReader(UnpackedStream(stream, compression, meter), BUFFER_BYTES))

@@ -1,1 +1,1 @@
-"""What a user writes: the pipelines of this project and the topics they declare."""
+"""The pipelines of this project, each written as a user writes one."""

@@ -1,4 +1,4 @@
-"""The money check of `balances`: every balance is the sum of its accepted transactions, recomputed from the topics."""
+"""The check of `balances` that every balance is the sum of its transactions, recomputed from the topics."""
 
 from typing import TYPE_CHECKING
 
@@ -10,73 +10,115 @@ from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.window import Looker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from eos_assets.declare.pipeline import Pipeline
     from eos_assets.kafka.connection import Connection
 
+NAME = "balances_are_sums"
+
 
 def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
-    """Accepted is what has an output. Its account and amount are read from the source, the balance behind it from the
-    output; both are tied by the provenance map, so nothing that the function says is believed."""
-    from pyspark.sql import Window as SparkWindow
-    from pyspark.sql import functions as f
-
-    name = "balances_are_sums"
+    """A transaction is accepted if it has an output. Its account and amount are read from the source, its balance from
+    the output, and the provenance map ties the two: nothing that the function computed is trusted."""
     window = Looker(pipeline, connection, Mode.EXACTLY_ONCE, full=True).look()
     if window.unprovable:
-        return Finding(name, True, "not evaluated: retention has taken transactions", evaluated=False)
+        return Finding(NAME, True, "not evaluated: retention has removed transactions", evaluated=False)
     tables = Tables(pipeline, spark, connection, Mode.EXACTLY_ONCE, window)
     sink = tables.sinks[0]
     ranges = window.ranges(sink)
     if not tables.retained or not any(r.size for r in ranges):
-        return Finding(name, True, "no balance yet")
-    ends = [f.lit(number) for p, w in window.partitions.items() for number in (p, w.end)]
-    known = f.col("start") < f.create_map(*ends)[f.col("source_partition")]
-    accepted = tables.maps().where(known & (f.col("topic") == 0) & (f.col("sink_offset") >= 0))
-    source = read_ranges(spark, connection, pipeline.source.name, tables.retained).select(
+        return Finding(NAME, True, "no balance yet")
+    ends = {partition: scope.end for partition, scope in window.partitions.items()}
+    bookings = (
+        accepted_transactions(tables.maps(), ends)
+        .join(
+            read_transactions(read_ranges(spark, connection, pipeline.source.name, tables.retained)),
+            ["source_partition", "source_offset"],
+            "left",
+        )
+        .join(read_balances(read_ranges(spark, connection, sink, ranges)), ["sink_partition", "sink_offset"], "left")
+    )
+    return compare_balances(add_totals(bookings))
+
+
+def accepted_transactions(maps: "DataFrame", ends: dict[int, int]) -> "DataFrame":
+    """The map entries of outputs, without those of transactions after the window."""
+    from pyspark.sql import functions as f
+
+    end = f.create_map(*(f.lit(number) for item in ends.items() for number in item))
+    in_window = f.col("start") < end[f.col("source_partition")]
+    return maps.where(in_window & (f.col("topic") == 0) & (f.col("sink_offset") >= 0))
+
+
+def read_transactions(records: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    transaction = f.try_parse_json(f.col("value").cast("string"))
+    return records.select(
         f.col("partition").alias("source_partition"),
         f.col("offset").alias("source_offset"),
         f.col("key").cast("string").alias("account"),
-        f.try_variant_get(f.try_parse_json(f.col("value").cast("string")), "$.amount", "decimal(38,2)").alias("amount"),
+        f.try_variant_get(transaction, "$.amount", "decimal(38,2)").alias("amount"),
     )
-    outputs = read_ranges(spark, connection, sink, ranges).select(
+
+
+def read_balances(records: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    output = f.col("value").cast("string")
+    return records.select(
         f.col("partition").alias("sink_partition"),
         f.col("offset").alias("sink_offset"),
-        f.col("key").cast("string").alias("booked_to"),
-        f.get_json_object(f.col("value").cast("string"), "$.account").alias("told_account"),
-        f.get_json_object(f.col("value").cast("string"), "$.balance").try_cast("decimal(38,2)").alias("balance"),
+        f.col("key").cast("string").alias("output_key"),
+        f.get_json_object(output, "$.account").alias("output_account"),
+        f.get_json_object(output, "$.balance").try_cast("decimal(38,2)").alias("balance"),
     )
-    booked = accepted.join(source, ["source_partition", "source_offset"], "left").join(
-        outputs, ["sink_partition", "sink_offset"], "left"
-    )
-    before = SparkWindow.partitionBy("account").orderBy("source_offset")  # up to and with its own transaction
-    balances = booked.withColumn("total", f.sum("amount").over(before).cast("decimal(38,2)"))
-    right = (
+
+
+def add_totals(bookings: "DataFrame") -> "DataFrame":
+    """Add the sum of the amounts of the account, up to and including each transaction."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    so_far = Window.partitionBy("account").orderBy("source_offset")
+    return bookings.withColumn("total", f.sum("amount").over(so_far).cast("decimal(38,2)"))
+
+
+def is_correct() -> "Column":
+    from pyspark.sql import functions as f
+
+    account = f.col("account")
+    return (
         f.col("total").eqNullSafe(f.col("balance"))
         & f.col("amount").isNotNull()
-        & f.col("account").eqNullSafe(f.col("booked_to"))
-        & f.col("account").eqNullSafe(f.col("told_account"))
+        & account.eqNullSafe(f.col("output_key"))
+        & account.eqNullSafe(f.col("output_account"))
     )
-    figures = balances.agg(
+
+
+def compare_balances(bookings: "DataFrame") -> Finding:
+    from pyspark.sql import functions as f
+
+    counts = bookings.agg(
         f.count_distinct("account").alias("accounts"),
         f.count("*").alias("transactions"),
-        f.count_if(~right).alias("wrong"),
+        f.count_if(~is_correct()).alias("wrong"),
     ).first()
-    assert figures is not None
-    if not figures.wrong:
-        told = f"{figures.accounts:,} accounts, each the sum of its transactions; {figures.transactions:,} in all"
-        return Finding(name, True, told)
+    assert counts is not None
+    if not counts.wrong:
+        detail = f"{counts.accounts:,} accounts, each the sum of its transactions; {counts.transactions:,} in all"
+        return Finding(NAME, True, detail)
     examples = tuple(
-        f"account {row.account}: behind offset {row.source_offset} the balance is {row.balance}"
-        f"{'' if row.booked_to == row.account else f' of account {row.booked_to}'}, the sum {row.total}"
-        for row in balances.where(~right).orderBy("account", "source_offset").limit(SHOWN).collect()
+        f"account {row.account}: after offset {row.source_offset} the balance is {row.balance}"
+        f"{'' if row.output_key == row.account else f' of account {row.output_key}'}, the sum {row.total}"
+        for row in bookings.where(~is_correct()).orderBy("account", "source_offset").limit(SHOWN).collect()
     )
-    return Finding(name, False, f"{figures.wrong} balances are not the sum of the account's transactions", examples)
+    return Finding(NAME, False, f"{counts.wrong} balances are not the sum of the account's transactions", examples)
 
 
 BALANCES_ARE_SUMS = Check(
-    "balances_are_sums",
+    NAME,
     "Every balance is the sum of the account's accepted transactions, recomputed from the topics.",
     balances_are_sums,
 )

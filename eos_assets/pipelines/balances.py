@@ -1,4 +1,4 @@
-"""Account balances: each transaction of `transactions` gives the new balance of its account in `balances`."""
+"""Balances: each transaction of `transactions` gives the new balance of its account in `balances`."""
 
 import json
 from decimal import Decimal
@@ -13,7 +13,7 @@ from eos_assets.declare.topic import Topic
 from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
 
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")
-#: No account may fall below this.
+#: A transaction that would leave less is rejected.
 LOWEST_BALANCE = Decimal("-1000.00")
 
 
@@ -25,48 +25,57 @@ LOWEST_BALANCE = Decimal("-1000.00")
     checks=(BALANCES_ARE_SUMS,),
 )
 def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """A transaction that breaks a rule becomes a dead letter and changes no balance; a repeated one is skipped."""
-    # In brackets: a value with more than one object, or with anything behind it, is no transaction then.
-    in_brackets = f.concat(f.lit("["), f.col("value").cast("string"), f.lit("]"))
-    read = records.withColumn("t", f.try_parse_json(in_brackets))
-    alone = f.try_variant_get("t", "$[1]", "variant").isNull()
-    names = ("transaction_id", "account", "currency")
-    transaction_id, account, currency = (f.try_variant_get("t", f"$[0].{name}", "string") for name in names)
-    # Text, or a number that was not written with an exponent: those go through no floating point.
-    kind, text = (f.schema_of_variant(amount_as("variant")), amount_as("string"))
-    exact = (kind != "DOUBLE") & text.rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?\z")
-    amount = f.when(exact, text).try_cast("decimal(38,2)")
-    named = alone & (f.length(transaction_id) > 0) & (f.length(account) > 0)
-    wrong = (
-        f.when(~f.coalesce(named, f.lit(False)), "no transaction with id and account")
+    """Book each transaction. An invalid one becomes a dead letter and leaves the balance; a repeated one is skipped."""
+    return fold_by_key(parse_transactions(records), state, book, output="value string, error string")
+
+
+def parse_transactions(records: DataFrame) -> DataFrame:
+    """Add the fields of each transaction, and the error of an invalid one."""
+    # In brackets, JSON with anything after the first object parses as a longer array, or not at all.
+    array = f.concat(f.lit("["), f.col("value").cast("string"), f.lit("]"))
+    parsed = records.withColumn("array", f.try_parse_json(array))
+    transaction_id, account, currency = field("transaction_id"), field("account"), field("currency")
+    single = f.try_variant_get("array", "$[1]", "variant").isNull()
+    identified = single & (f.length(transaction_id) > 0) & (f.length(account) > 0)
+    amount = exact_amount()
+    error = (
+        f.when(~f.coalesce(identified, f.lit(False)), "not a transaction with id and account")
         .when(account != f.col("key").cast("string"), "the key is not the account")
-        .when(amount.isNull(), "the amount is no decimal number with at most two places")
+        .when(amount.isNull(), "the amount is not a decimal number with at most two places")
         .when(~f.coalesce(currency.isin(*CURRENCIES), f.lit(False)), "the currency is not known")
     )
-    fields = (transaction_id, account, currency)
-    transactions = read.select(
+    return parsed.select(
         "key",
         "origin",
-        *(field.alias(name) for field, name in zip(fields, names, strict=True)),
+        transaction_id.alias("transaction_id"),
+        account.alias("account"),
+        currency.alias("currency"),
         amount.alias("amount"),
-        wrong.alias("wrong"),
+        error.alias("error"),
     )
-    return fold_by_key(transactions, state, book, output="value string, error string")
 
 
-def amount_as(kind: str) -> Column:
-    return f.try_variant_get("t", "$[0].amount", kind)
+def field(name: str, kind: str = "string") -> Column:
+    """A field of the first object of the array."""
+    return f.try_variant_get("array", f"$[0].{name}", kind)
+
+
+def exact_amount() -> Column:
+    """The amount from a string, or from a number without an exponent: a number with one is parsed as a double."""
+    text, kind = field("amount"), f.schema_of_variant(field("amount", "variant"))
+    exact = (kind != "DOUBLE") & text.rlike(r"^-?[0-9]{1,15}(\.[0-9]{1,2})?\z")
+    return f.when(exact, text).try_cast("decimal(38,2)")
 
 
 def book(account: Row | None, transaction: Row) -> tuple[Row, Row | None]:
-    """One transaction on its account, which is kept in the currency of its first one."""
-    if transaction["wrong"]:
-        return {"error": transaction["wrong"]}, account
+    """Book one transaction to its account, whose currency is that of its first transaction."""
+    if transaction["error"]:
+        return {"error": transaction["error"]}, account
     if account and account["currency"] != transaction["currency"]:
         return {"error": f"the account is kept in {account['currency']}"}, account
     balance = (account["balance"] if account else Decimal("0.00")) + transaction["amount"]
     if balance < LOWEST_BALANCE and transaction["amount"] < 0:
         return {"error": f"the balance would be {balance}, and {LOWEST_BALANCE} is the lowest allowed"}, account
-    told = {name: transaction[name] for name in ("account", "transaction_id", "currency")}
-    value = json.dumps({**told, "balance": str(balance)}, ensure_ascii=False)
+    fields = {name: transaction[name] for name in ("account", "transaction_id", "currency")}
+    value = json.dumps({**fields, "balance": str(balance)}, ensure_ascii=False)
     return {"value": value}, {"balance": balance, "currency": transaction["currency"]}

@@ -1,16 +1,16 @@
-"""Whether the files are still those that were delivered: the ledger's digests against those of today."""
+"""The check of `file_transactions` that the files still have the digests in the ledger."""
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eos_assets.deadlines import Deadline
 from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.files import reference
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile
-from eos_assets.files.download import download
+from eos_assets.files.errors import FileError
+from eos_assets.files.fetch import fetch
 from eos_assets.files.limits import Meter
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
@@ -25,108 +25,111 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "files_match_ledger"
-#: So many files of each partition, the newest ones, are fetched again, and for so long altogether.
-NEWEST = 1000
-SECONDS = 120.0
+#: Only the newest files of each partition are fetched again, and only for this time in all.
+FILES_PER_PARTITION = 1000
+TIME_LIMIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class FileSeen:
-    """One file: the digest that was delivered, and the one of today, or why there is none."""
+class FileComparison:
+    """The delivered digest of a file and its current one, or the reason why the file cannot be fetched."""
 
     url: str
     partition: int
     offset: int
     delivered: str
-    today: str | None
+    current: str | None
     reason: str = ""
-    #: Another digest, which an attempt saw that was not committed.
-    before: str | None = None
-    #: False if there was no time left to look.
-    looked: bool = True
+    #: The digest that an aborted attempt found, if it is another one than the delivered digest.
+    aborted: str | None = None
+    #: False if the time was up before the file was fetched.
+    fetched: bool = True
 
     @property
     def place(self) -> str:
         return f"{self.url}, offset {self.offset} of partition {self.partition}"
 
 
-def files_match_ledger(files: Iterable[FileSeen]) -> Finding:
-    """Every file that can still be fetched has the digest of the ledger. A difference is a warning: what was delivered
-    stays as the ledger says, and somebody should know that the file says something else by now."""
-    changed, equal, gone, left, why = Violations(), 0, 0, 0, ""
-    between: list[str] = []
+def check_files(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> Finding:
+    access = Settings.load().files
+    if access.empty:
+        return not_evaluated("no place for files is declared here (EOS_FILES_ROOT, EOS_FILES_HOSTS, EOS_FILES_STORES)")
+    return files_match_ledger(compare_files(pipeline, connection, access))
+
+
+def files_match_ledger(files: Iterable[FileComparison]) -> Finding:
+    """Every file that can still be fetched has the digest of the ledger.
+
+    A difference is a warning: what was delivered is what the ledger says, but the file says something else by now.
+    """
+    changed, equal, unavailable, not_fetched, reason = Violations(), 0, 0, 0, ""
+    between_attempts: list[str] = []
     for file in files:
-        if file.before is not None:
-            between.append(f"{file.place}: an attempt before saw {file.before}, delivered {file.delivered}")
-        if not file.looked:
-            left += 1
-        elif file.today is None:
-            gone += 1
-            why = why or file.reason
-        elif file.today == file.delivered:
+        if file.aborted is not None:
+            between_attempts.append(
+                f"{file.place}: an aborted attempt found {file.aborted}, delivered {file.delivered}"
+            )
+        if not file.fetched:
+            not_fetched += 1
+        elif file.current is None:
+            unavailable += 1
+            reason = reason or file.reason
+        elif file.current == file.delivered:
             equal += 1
         else:
-            changed.add(f"{file.place}: delivered {file.delivered}, today {file.today}")
-    note = f", {gone} cannot be fetched any more" if gone else ""
-    note += f", {left} not looked at for lack of time" if left else ""
-    note += f", {len(between)} changed between two attempts" if between else ""
-    if note and not equal and not changed.count:  # nothing was compared: neither green nor red
-        return unseen(note.removeprefix(", ") + (f": {why}" if why else ""))
-    found = changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
-    return replace(found, examples=(*found.examples, *between[:SHOWN]))
+            changed.add(f"{file.place}: delivered {file.delivered}, today {file.current}")
+    note = f", {unavailable} cannot be fetched any more" if unavailable else ""
+    note += f", {not_fetched} not fetched for lack of time" if not_fetched else ""
+    note += f", {len(between_attempts)} changed between two attempts" if between_attempts else ""
+    if note and not equal and not changed.count:
+        return not_evaluated(note.removeprefix(", ") + (f": {reason}" if reason else ""))
+    finding = changed.finding(NAME, f"{equal:,} files as delivered{note}", f"files changed{note}", severity="warning")
+    return replace(finding, examples=(*finding.examples, *between_attempts[:SHOWN]))
 
 
-def unseen(why: str) -> Finding:
-    return Finding(NAME, True, f"not evaluated: {why}", evaluated=False)
+def not_evaluated(reason: str) -> Finding:
+    return Finding(NAME, True, f"not evaluated: {reason}", evaluated=False)
 
 
-def look(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> Finding:
-    access = Settings.load().files
-    if access.nowhere:
-        return unseen("no place for files is declared here (EOS_FILES_ROOT, EOS_FILES_HOSTS, EOS_FILES_STORES)")
-    return files_match_ledger(files_again(pipeline, connection, access))
-
-
-def files_again(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileSeen]:
-    """Fetches the files of the retained source records again, and hashes them, as long as there is time."""
-    deadline = time.monotonic() + SECONDS
-    reader = CommittedReader(connection.config(), pipeline.names())
+def compare_files(pipeline: Pipeline, connection: Connection, access: Access) -> Iterator[FileComparison]:
+    """Fetch the files of the retained source records again, until the time is up."""
+    deadline = Deadline(TIME_LIMIT_SECONDS)
+    names = pipeline.names()
+    reader = CommittedReader(connection.config(), names)
     retained = bounds(connection, pipeline.source.name)
     try:
-        for partition in connection.partitions(pipeline.names().ledger):
-            place = (connection, pipeline.names().ledger, partition)
-            delivered = dict(digests(*place))
-            offsets = [offset for offset in sorted(delivered) if offset >= retained[partition].start][-NEWEST:]
-            tried = digests(*place, isolation="read_uncommitted")  # aborted attempts are still there, for who asks
-            before = {o: digest for o, digest in tried if delivered.get(o, digest) != digest}
+        for partition in connection.partitions(names.ledger):
+            delivered = dict(read_digests(connection, names.ledger, partition, "read_committed"))
+            attempts = read_digests(connection, names.ledger, partition, "read_uncommitted")
+            aborted = {offset: digest for offset, digest in attempts if delivered.get(offset, digest) != digest}
+            start = retained[partition].start
+            offsets = [offset for offset in sorted(delivered) if offset >= start][-FILES_PER_PARTITION:]
             for offset, source in zip(offsets, reader.fetch(partition, offsets), strict=True):
-                if time.monotonic() < deadline:
-                    again = seen_again(source.value(), partition, offset, delivered[offset], access)
-                else:
-                    again = FileSeen("", partition, offset, delivered[offset], None, looked=False)
-                yield replace(again, before=before.get(offset))
+                comparison = FileComparison("", partition, offset, delivered[offset], None, fetched=False)
+                if not deadline.passed:
+                    comparison = compare_file(source.value(), partition, offset, delivered[offset], access)
+                yield replace(comparison, aborted=aborted.get(offset))
     finally:
         reader.close()
 
 
-def digests(
-    connection: Connection, topic: str, partition: int, isolation: str = "read_committed"
-) -> Iterator[tuple[int, str]]:
-    """Source offset and digest of each file that a ledger partition tells of."""
+def read_digests(connection: Connection, topic: str, partition: int, isolation: str) -> Iterator[tuple[int, str]]:
+    """The source offset and the digest of each file in a ledger partition, with `read_uncommitted` also those of
+    aborted attempts."""
     for message in read_partition(connection, topic, partition, isolation=isolation):
         entry = ledger.read(message)
         if isinstance(entry, LedgerEntry):
             yield from ((int(offset), digest) for offset, digest in entry.files.items())
 
 
-def seen_again(value: bytes | None, partition: int, offset: int, delivered: str, access: Access) -> FileSeen:
+def compare_file(value: bytes | None, partition: int, offset: int, delivered: str, access: Access) -> FileComparison:
     try:
-        found = reference.parse(value)
-        url = reference.public(found.url)
-        with download(found, access, Meter(access.limits)) as source:
-            return FileSeen(url, partition, offset, delivered, source.digest())
-    except (BrokenFile, ValueError, OSError) as broken:  # also a root that is not there
-        return FileSeen("", partition, offset, delivered, None, str(broken))
+        parsed = reference.parse(value)
+        url = reference.without_query(parsed.url)
+        with fetch(parsed, access, Meter(access.limits)) as download:
+            return FileComparison(url, partition, offset, delivered, download.digest())
+    except (FileError, ValueError, OSError) as failure:  # an OSError is a declared folder that does not exist
+        return FileComparison("", partition, offset, delivered, None, str(failure))
 
 
-FILES_MATCH_LEDGER = Check(NAME, "Each file that can still be fetched has the digest that was delivered.", look)
+FILES_MATCH_LEDGER = Check(NAME, "Each file that can still be fetched has the digest that was delivered.", check_files)

@@ -1,4 +1,4 @@
-"""The experiment: the integers of `datasource`, squared, in `datasink`."""
+"""Squares: each integer of `datasource` gives its square in `datasink`."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -9,8 +9,8 @@ from eos_assets.declare.topic import Topic
 
 @pipeline(source=Topic("datasource", partitions=3), sink=Topic("datasink", partitions=3))
 def squares(records: DataFrame) -> DataFrame:
-    """The key stays, the value is squared; what is no integer becomes a dead letter."""
+    """Keep the key and square the value. A value that is not an integer becomes a dead letter."""
     text = f.col("value").cast("string")
     number = f.when(text.rlike(r"^-?[0-9]+\z"), text.try_cast("decimal(19,0)"))
-    wrong = f.when(number.isNull(), f.lit("the value is no integer of at most 19 digits"))
-    return records.select("key", (number * number).cast("string").alias("value"), wrong.alias("error"), "origin")
+    error = f.when(number.isNull(), f.lit("the value is not an integer of at most 19 digits"))
+    return records.select("key", (number * number).cast("string").alias("value"), error.alias("error"), "origin")

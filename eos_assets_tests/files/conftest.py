@@ -1,11 +1,11 @@
-"""A web server and a folder to take files from."""
+"""A web server and a folder from which tests fetch files."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from eos_assets.files.access import Access, host
+from eos_assets.files.access import Access, parse_host
 from eos_assets_tests.files.web_server import WebServer, serving
 
 
@@ -17,6 +17,6 @@ def web() -> Iterator[WebServer]:
 
 @pytest.fixture
 def access(tmp_path: Path, web: WebServer) -> Access:
-    """The folder and the server, and nothing else."""
+    """Access to the folder and the server, and to nothing else."""
     (tmp_path / "root").mkdir()
-    return Access(root=tmp_path / "root", hosts=(host(web.host),))
+    return Access(root=tmp_path / "root", hosts=(parse_host(web.host),))

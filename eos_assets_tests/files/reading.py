@@ -1,11 +1,11 @@
-"""A file in, what the project reads from it out: the transactions, or the reason why there are none."""
+"""Read a file as the pipeline does: its transactions, or the reason why it is not delivered."""
 
 import json
 from typing import Any
 
 from eos_assets.files import reference
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BrokenFile
+from eos_assets.files.errors import FileError
 from eos_assets.files.spool import spool
 
 
@@ -18,9 +18,9 @@ def read(value: str | bytes, access: Access) -> list[dict[str, Any]]:
 
 
 def reason(value: str | bytes, access: Access) -> str:
-    """Why a file is not delivered."""
+    """The reason why a file is not delivered."""
     try:
         rows = read(value, access)
-    except BrokenFile as broken:
-        return broken.reason
-    raise AssertionError(f"it was delivered: {len(rows)} rows")
+    except FileError as failure:
+        return failure.reason
+    raise AssertionError(f"the file was delivered: {len(rows)} rows")

@@ -1,4 +1,4 @@
-"""Hostile references (F24): what is not declared is not fetched, however it is written."""
+"""Hostile references (F24): nothing is fetched from a place that is not declared, however the place is written."""
 
 import io
 import os
@@ -15,10 +15,10 @@ import pytest
 
 from eos_assets.errors import EosError
 from eos_assets.files import spool
-from eos_assets.files.access import Access, host
-from eos_assets.files.broken import Refused, Unreachable
+from eos_assets.files.access import Access, parse_host
+from eos_assets.files.errors import AccessDenied, StoreUnavailable
 from eos_assets.files.limits import Meter
-from eos_assets.files.task import records_of
+from eos_assets.files.task import read_file
 from eos_assets.files.web import open_web
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.files.reading import read, reason
@@ -28,17 +28,17 @@ CSV = b"transaction_id,account,amount,currency,booked_at,text\nT1,A1,1.00,EUR,20
 
 
 @pytest.mark.parametrize("scheme", ["ftp", "data", "gopher", "s3", "jar", "local", "javascript", "dict"])
-def test_other_schemes_are_refused(access: Access, scheme: str) -> None:
-    assert "no declared store" in reason(f"{scheme}://example.com/a.csv", access)
+def test_other_schemes_are_denied(access: Access, scheme: str) -> None:
+    assert "not a declared store" in reason(f"{scheme}://example.com/a.csv", access)
 
 
-def test_an_undeclared_host_is_refused_and_not_asked(access: Access, web: WebServer) -> None:
+def test_an_undeclared_host_is_denied_and_gets_no_request(access: Access, web: WebServer) -> None:
     assert "not declared (EOS_FILES_HOSTS)" in reason("http://example.com/a.csv", access)
     with serving("127.0.0.1") as other:
         assert f"port {other.port} is not declared" in reason(other.url("/a.csv"), access)
-    nobody = replace(access, hosts=())
-    assert "not declared" in reason(web.url("/a.csv"), nobody)
-    assert (other.asked, web.asked) == ([], [])
+    without_hosts = replace(access, hosts=())
+    assert "not declared" in reason(web.url("/a.csv"), without_hosts)
+    assert (other.requests, web.requests) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -59,35 +59,35 @@ def test_an_undeclared_host_is_refused_and_not_asked(access: Access, web: WebSer
         ("2002:7f00:1::", "loopback"),
     ],
 )
-def test_a_declared_name_that_leads_inside_is_refused(address: str, kind: str) -> None:
-    declared = Access(hosts=(host("files.example.com"),))
-    with pytest.raises(Refused, match=kind):
+def test_a_declared_name_that_resolves_to_a_private_address_is_denied(address: str, kind: str) -> None:
+    declared = Access(hosts=(parse_host("files.example.com"),))
+    with pytest.raises(AccessDenied, match=kind):
         declared.check_address("files.example.com", address, 80)
     assert str(declared.check_address("files.example.com", "93.184.216.34", 80)) == "93.184.216.34"
 
 
-def test_an_inside_address_is_asked_only_if_it_is_declared_itself() -> None:
-    declared = Access(hosts=(host("files.intern"), host("10.1.0.0/16"), host("[fd00::/8]:8080")))
+def test_a_private_address_is_allowed_only_if_it_is_declared_itself() -> None:
+    declared = Access(hosts=tuple(map(parse_host, ("files.intern", "10.1.0.0/16", "[fd00::/8]:8080"))))
     assert declared.check_address("files.intern", "10.1.2.3", 80)
     assert declared.check_address("files.intern", "fd12::1", 8080)
-    with pytest.raises(Refused):
+    with pytest.raises(AccessDenied):
         declared.check_address("files.intern", "10.2.0.1", 80)
-    with pytest.raises(Refused):
+    with pytest.raises(AccessDenied):
         declared.check_address("files.intern", "fd12::1", 80)
     declared.check_host("10.1.2.3", 80, "http")
     declared.check_host("fd12::1", 8080, "http")
-    with pytest.raises(Refused):
+    with pytest.raises(AccessDenied):
         declared.check_host("10.1.2.3", 8080, "http")
 
 
 def test_localhost_is_declared_by_its_name(access: Access, web: WebServer) -> None:
     web.files["/a.csv"] = CSV
-    named = replace(access, hosts=(host(f"localhost:{web.port}"),))
+    named = replace(access, hosts=(parse_host(f"localhost:{web.port}"),))
     assert len(read(f"http://localhost:{web.port}/a.csv", named)) == 1
 
 
 @pytest.mark.parametrize("text", ["http://a", "a b", "a:99999", "[::1", "a:b", "10.0.0.0/99"])
-def test_a_declaration_that_is_none_is_told(text: str) -> None:
+def test_an_invalid_host_is_rejected_with_its_setting(text: str) -> None:
     with pytest.raises(EosError, match="EOS_FILES_HOSTS"):
         Settings.load({"EOS_FILES_HOSTS": f"example.com,{text}"})
 
@@ -96,10 +96,10 @@ def test_limits_and_stores_are_declared_in_the_environment() -> None:
     environ = {"EOS_FILES_MAX_BYTES": "1000", "EOS_FILES_STORES": "s3://bucket/in", "EOS_FILES_ROOT": "/in"}
     loaded = Settings.load(environ).files
     assert (loaded.limits.max_bytes, loaded.stores, loaded.root) == (1000, ("s3://bucket/in/",), Path("/in"))
-    assert Settings.load({}).files.nowhere
+    assert Settings.load({}).files.empty
     with pytest.raises(EosError, match="EOS_FILES_MAX_BYTES=many is not a limit"):
         Settings.load({"EOS_FILES_MAX_BYTES": "many"})
-    with pytest.raises(EosError, match="is no store"):
+    with pytest.raises(EosError, match="is not a store"):
         Settings.load({"EOS_FILES_STORES": "file:///"})
 
 
@@ -115,19 +115,19 @@ def test_a_redirect_stays_within_what_is_declared(access: Access, web: WebServer
             "http://localhost:22/": "is not declared",
             "file:///etc/passwd": "a redirect to file: is not followed",
             "//127.0.0.2/a.csv": "is not declared",
-            "http://user:pw@127.0.0.1/": "carries credentials",
-            "": "a redirect to nowhere",
+            "http://user:pw@127.0.0.1/": "contains credentials",
+            "": "a redirect without a target",
         }
-        for target, told in hostile.items():
+        for target, expected in hostile.items():
             web.files["/out.csv"] = redirect(target)
-            assert told in reason(web.url("/out.csv"), access), target
-        assert inside.asked == []
+            assert expected in reason(web.url("/out.csv"), access), target
+        assert inside.requests == []
     web.files["/round.csv"] = redirect("/round.csv")
     assert "more than 5 redirects" in reason(web.url("/round.csv"), access)
 
 
-def test_the_connection_goes_to_the_very_address_that_was_checked(access: Access) -> None:
-    """DNS rebinding: the name leads to an allowed address when it is checked, and inside a moment later."""
+def test_the_connection_is_made_to_the_address_that_was_checked(access: Access) -> None:
+    """DNS rebinding: the name resolves to an allowed address at the check, and to a private one a moment later."""
     with serving("127.0.0.2") as allowed, serving("127.0.0.1", allowed.port) as inside:
         allowed.files["/a.csv"], inside.files["/a.csv"] = b"allowed", b"secret"
         answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.1"])
@@ -135,21 +135,21 @@ def test_the_connection_goes_to_the_very_address_that_was_checked(access: Access
         def resolve(name: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
-        rebound = Access(hosts=(host(f"rebound.example:{allowed.port}"), host("127.0.0.2")))
+        rebound = Access(hosts=(parse_host(f"rebound.example:{allowed.port}"), parse_host("127.0.0.2")))
         url = f"http://rebound.example:{allowed.port}/a.csv"
         with open_web(url, rebound, Meter(rebound.limits), resolve) as body:
             assert body.read(100) == b"allowed"
-        with pytest.raises(Refused, match="loopback"), open_web(url, rebound, Meter(rebound.limits), resolve):
+        with pytest.raises(AccessDenied, match="loopback"), open_web(url, rebound, Meter(rebound.limits), resolve):
             pass
-        assert inside.asked == []
+        assert inside.requests == []
 
 
-def test_https_insists_on_a_trusted_certificate_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_https_requires_a_trusted_certificate_for_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tls=True) as web, serving() as plain:
         web.files["/a.csv"] = plain.files["/a.csv"] = CSV
         web.files["/down.csv"] = redirect(plain.url("/a.csv"))
         url = f"https://localhost:{web.port}"
-        declared = Access(hosts=(host(f"localhost:{web.port}"), host("127.0.0.1:*")))
+        declared = Access(hosts=(parse_host(f"localhost:{web.port}"), parse_host("127.0.0.1:*")))
         assert "certificate is not trusted" in reason(f"{url}/a.csv", declared)
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
         assert len(read(f"{url}/a.csv", declared)) == 1
@@ -157,7 +157,7 @@ def test_https_insists_on_a_trusted_certificate_for_the_name(monkeypatch: pytest
         assert "from https to http" in reason(f"{url}/down.csv", declared)
 
 
-def test_a_file_outside_the_root_is_refused(access: Access, tmp_path: Path) -> None:
+def test_a_file_outside_the_declared_folder_is_denied(access: Access, tmp_path: Path) -> None:
     root = access.root
     assert root is not None
     (root / "below").mkdir()
@@ -180,7 +180,7 @@ def test_a_file_outside_the_root_is_refused(access: Access, tmp_path: Path) -> N
         f"{root}2/a.csv",
         "/etc/passwd.csv",
     ):
-        assert "outside the declared root" in reason(f"file://{path}", access), path
+        assert "outside the declared folder" in reason(f"file://{path}", access), path
     assert "another machine" in reason(f"file://example.com{root}/below/a.csv", access)
     assert "absolute path" in reason("file:below/a.csv", access)
     assert "no folder is declared" in reason(f"file://{root}/below/a.csv", replace(access, root=None))
@@ -192,43 +192,45 @@ def test_only_a_regular_file_is_read(access: Access) -> None:
     (root / "folder.csv").mkdir()
     os.mkfifo(root / "pipe.csv")
     (root / "loop.csv").symlink_to(root / "loop.csv")
-    assert "no regular file" in reason(f"file://{root}/folder.csv", access)
-    assert "no regular file" in reason(f"file://{root}/pipe.csv", access)
+    assert "not a regular file" in reason(f"file://{root}/folder.csv", access)
+    assert "not a regular file" in reason(f"file://{root}/pipe.csv", access)
     assert "not found" in reason(f"file://{root}/loop.csv", access)
     assert "not found" in reason(f"file://{root}/missing.csv", access)
     assert "not found" in reason(f"file://{root}/missing/a.csv", access)
 
 
-def test_other_stores_go_through_fsspec_below_what_is_declared(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_stores_are_read_with_fsspec_below_what_is_declared(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fsspec.filesystem("memory").pipe("/in/a.csv", CSV)
     fsspec.filesystem("memory").pipe("/other/a.csv", CSV)
     declared = replace(access, stores=("memory://in/", "nosuch://x/"))
     assert len(read("memory://in/a.csv", declared)) == 1
     assert "not found" in reason("memory://in/missing.csv", declared)
-    assert "no declared store" in reason("memory://other/a.csv", declared)
+    assert "not a declared store" in reason("memory://other/a.csv", declared)
     for up in ("..", "%2e%2e", "x?/..", "x#/..", "?..", "x%3F/%2E%2E"):
-        assert "goes up" in reason(f'{{"url": "memory://in/{up}/other/a.csv", "format": "csv"}}', declared), up
-    assert "goes up" in reason("memory://in/a.csv::memory://other/a.csv", declared)
-    assert "no driver here" in reason("nosuch://x/a.csv", declared)
+        assert "contains `..`" in reason(f'{{"url": "memory://in/{up}/other/a.csv", "format": "csv"}}', declared), up
+    assert "contains `..`" in reason("memory://in/a.csv::memory://other/a.csv", declared)
+    assert "no installed driver" in reason("nosuch://x/a.csv", declared)
     small = replace(declared, limits=replace(declared.limits, max_bytes=10))
     assert "too large" in reason("memory://in/a.csv", small)
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert "fsspec is not installed" in reason("memory://in/a.csv", declared)
 
 
-class OddStore(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """A driver that fails, or never answers, in the call that is named."""
+class FailingStore(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    """A driver whose chosen call fails or never answers."""
 
-    protocol = "odd"
+    protocol = "failing"
     cachable = False
-    at = ""
+    failing = ""
     hangs = False
     never = threading.Event()
 
     def call(self, name: str) -> None:
-        if name == OddStore.at:
-            if OddStore.hangs:
-                OddStore.never.wait()
+        if name == FailingStore.failing:
+            if FailingStore.hangs:
+                FailingStore.never.wait()
             raise RuntimeError("no credentials for hunter2")
 
     def __init__(self, **options: Any) -> None:
@@ -241,46 +243,46 @@ class OddStore(fsspec.AbstractFileSystem):  # type: ignore[misc]
 
     def open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
         self.call("open")
-        return OddFile(CSV)
+        return FailingFile(CSV)
 
 
-class OddFile(io.BytesIO):
+class FailingFile(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
-        OddStore().call("read")
+        FailingStore().call("read")
         return super().read(size)
 
 
 @pytest.fixture
-def odd_store(access: Access, monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
-    fsspec.register_implementation("odd", OddStore, clobber=True)
-    monkeypatch.setattr(OddStore, "never", threading.Event())
-    yield replace(access, stores=("odd://b/",), limits=replace(access.limits, max_seconds=1))
-    OddStore.never.set()
+def failing_store(access: Access, monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
+    fsspec.register_implementation("failing", FailingStore, clobber=True)
+    monkeypatch.setattr(FailingStore, "never", threading.Event())
+    yield replace(access, stores=("failing://b/",), limits=replace(access.limits, max_seconds=1))
+    FailingStore.never.set()
 
 
 @pytest.mark.parametrize("call", ["connect", "info", "open", "read"])
-def test_whatever_a_driver_raises_another_try_may_get_the_file(
-    odd_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
+def test_any_error_of_a_driver_may_be_retried(
+    failing_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    assert len(read("odd://b/a.csv", odd_store)) == 1
-    monkeypatch.setattr(OddStore, "at", call)
-    monkeypatch.setattr(spool, "WAITS", ())
-    with pytest.raises(Unreachable, match=r"^the store cannot be reached: RuntimeError$"):
-        read("odd://b/a.csv", odd_store)
+    assert len(read("failing://b/a.csv", failing_store)) == 1
+    monkeypatch.setattr(FailingStore, "failing", call)
+    monkeypatch.setattr(spool, "PAUSES", ())
+    with pytest.raises(StoreUnavailable, match=r"^the store cannot be reached: RuntimeError$"):
+        read("failing://b/a.csv", failing_store)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("call", ["connect", "info", "open", "read"])
-def test_a_driver_that_never_answers_is_left_when_the_time_is_over(
-    odd_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
+def test_a_driver_that_never_answers_is_abandoned_at_the_time_limit(
+    failing_store: Access, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    monkeypatch.setattr(OddStore, "at", call)
-    monkeypatch.setattr(OddStore, "hangs", True)
-    assert reason("odd://b/a.csv", odd_store) == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
+    monkeypatch.setattr(FailingStore, "failing", call)
+    monkeypatch.setattr(FailingStore, "hangs", True)
+    assert reason("failing://b/a.csv", failing_store) == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "reference",
     [
         "http://HOST/über.csv",
         '{"url": "file:///ROOT/\\ud800.csv"}',
@@ -289,8 +291,8 @@ def test_a_driver_that_never_answers_is_left_when_the_time_is_over(
     ],
     ids=["path", "surrogate", "surrogate host", "redirect"],
 )
-def test_what_no_library_understands_is_a_dead_letter(access: Access, web: WebServer, odd: str) -> None:
+def test_a_reference_that_no_library_can_parse_is_a_dead_letter(access: Access, web: WebServer, reference: str) -> None:
     web.files["/moved"] = redirect("http://[")
-    value = odd.replace("HOST", f"127.0.0.1:{web.port}").replace("/ROOT", str(access.root)).encode()
-    (batch,) = records_of(value, {"partition": 0, "offset": 0, "ordinal": 0}, access)
+    value = reference.replace("HOST", f"127.0.0.1:{web.port}").replace("/ROOT", str(access.root)).encode()
+    (batch,) = read_file(value, {"partition": 0, "offset": 0, "ordinal": 0}, access)
     assert batch["error"][0].as_py()

@@ -1,4 +1,4 @@
-"""Parquet files that were damaged or made to harm: a reason for each, and a worker that lives on."""
+"""Damaged and hostile Parquet files: each has a reason, and the worker survives."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ from eos_assets.files.access import Access
 from eos_assets_tests.files.reading import read, reason
 from eos_assets_tests.files.test_formats import parquet, put, row
 
-#: One bit of its footer is wrong. To ask Arrow about the first column of its row group ends the process.
+#: One bit of its footer is wrong. Reading the metadata of the first column chunk ends the process.
 DEADLY = (
     "c-oayO-sW-6x?phS|tdDZrCk3<X}S&rX=YHSOSuRHxH%M9wb;|8nCEIO;g3c<8Scb*&imp#I|liK!n}5VVIeheUprxiAfP<l$}xx4}=nBh&p&`GT"
     "4m<LI|h3lGbS{)d8wgq&g{8rD~2!bkpkg`fPg&5(4!H1a^zIa<b~h)r6%*5LBT80wkN-Id;=Btf6iUbfZ5t&PF|BWEj`16czlMP|GN^#vcZVk+pv"
@@ -22,7 +22,7 @@ DEADLY = (
     "Er!?c1giz_mX@4jh##KFa7pHnLLz3?Y&}`#w++pWj^~UWKOQ^YH!#sBrbT6GLPS(WhS2$SlU-+^S@6)Xw=y^l0RxP*6MJej=J*Vr%jOP{%WOraU8"
     "v<&q2I~C{%0MHM%BuAvAHJbMP3$FZK=7>V(M"
 )
-#: Reads a file, and says why it is not delivered.
+#: Reads a file, and prints why it is not delivered.
 READ = """
 import sys
 from pathlib import Path
@@ -30,12 +30,12 @@ from eos_assets.files.access import Access
 from eos_assets_tests.files.reading import reason
 print(reason(Path(sys.argv[1]).as_uri(), Access(root=Path(sys.argv[1]).parent)))
 """
-#: Reads a file again and again, each time with another byte of its footer changed.
+#: Reads a file many times, each time with another bit of its footer flipped.
 FUZZ = """
 import random, sys
 from pathlib import Path
 from eos_assets.files.access import Access
-from eos_assets.files.task import records_of
+from eos_assets.files.task import read_file
 
 path, chance, dead = Path(sys.argv[1]), random.Random(7), 0
 data = path.read_bytes()
@@ -45,7 +45,7 @@ for _ in range(400):
     flipped[chance.randrange(footer, len(data) - 8)] ^= 1 << chance.randrange(8)
     path.write_bytes(flipped)
     origin = {"partition": 0, "offset": 0, "ordinal": 0}
-    batches = list(records_of(path.as_uri().encode(), origin, Access(root=path.parent)))
+    batches = list(read_file(path.as_uri().encode(), origin, Access(root=path.parent)))
     dead += batches[0]["error"][0].is_valid
 print(dead)
 """
@@ -55,15 +55,15 @@ def run(script: str, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
 
 
-def test_a_footer_that_would_end_the_process_is_told(tmp_path: Path) -> None:
+def test_a_footer_that_could_end_the_process_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(zlib.decompress(base64.b85decode(DEADLY)))
     ended = run(READ, path)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("the Parquet file is damaged behind row 0")
+    assert ended.stdout.startswith("the Parquet file is damaged after row 0")
 
 
-def test_no_byte_of_a_footer_breaks_more_than_its_file(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_footer_affects_only_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({name: [value] * 3 for name, value in row().items()}), path, store_schema=False)
     ended = run(FUZZ, path)
@@ -71,25 +71,25 @@ def test_no_byte_of_a_footer_breaks_more_than_its_file(tmp_path: Path) -> None:
     assert int(ended.stdout) > 100
 
 
-def test_nested_columns_are_left_out_whatever_the_names_inside(access: Access) -> None:
+def test_nested_columns_are_ignored_whatever_their_names(access: Access) -> None:
     assert access.root is not None
     more = {"extra": [{"text": "x", "amount": "5"}], "text.amount": ["q"], "list": [["y"]]}
     url = parquet(access.root / "a.parquet", {**{name: [value] for name, value in row().items()}, **more})
     assert read(url, access) == [{**row(), "text": ""}]
 
 
-def test_a_footer_larger_than_memory_should_hold_is_not_read(access: Access) -> None:
+def test_a_footer_beyond_its_limit_is_not_read(access: Access) -> None:
     assert access.root is not None
     size = 300 << 20
     with (access.root / "a.parquet").open("wb") as file:
         file.write(b"PAR1")
         file.seek(size)  # a hole: it takes no space
         file.write(size.to_bytes(4, "little") + b"PAR1")
-    told = reason(f"file://{access.root}/a.parquet", access)
-    assert told == f"the footer of the Parquet file has {size} bytes, allowed are {64 << 20}"
+    expected = f"the footer of the Parquet file has {size} bytes, the limit is {64 << 20}"
+    assert reason(f"file://{access.root}/a.parquet", access) == expected
 
 
-def test_a_page_that_does_not_fit_its_checksum_is_told(access: Access) -> None:
+def test_a_page_with_a_wrong_checksum_is_reported(access: Access) -> None:
     columns = {name: [value] * 3 for name, value in row().items()} | {"amount": ["100.00", "200.00", "300.00"]}
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, compression="none", use_dictionary=False, write_page_checksum=True)

@@ -1,4 +1,4 @@
-"""The pipeline on the real broker: every file whole or not at all, and the reason where it is not."""
+"""The pipeline on the real broker: every file is delivered as a whole, or not at all and with a reason."""
 
 import gzip
 import hashlib
@@ -15,13 +15,13 @@ from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.files.announce import announce, announcement
 from eos_assets.files.formats import FORMATS
-from eos_assets.files.generate import Transaction, generate, transactions
+from eos_assets.files.generate import Transaction, make_transactions, write_file
 from eos_assets.kafka.connection import Connection
-from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines import file_check
-from eos_assets.pipelines.file_check import look
+from eos_assets.pipelines.file_check import check_files
 from eos_assets.pipelines.file_transactions import file_transactions
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.files.web_server import WebServer, endless, redirect
@@ -34,7 +34,7 @@ MakeFiles = Callable[..., Lab]
 
 @pytest.fixture
 def files(make_lab: MakeLab, tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch) -> MakeFiles:
-    """The pipeline on topics of its own; files may come from a folder and from one server."""
+    """The pipeline on topics of its own, with access to one folder and one server."""
     (tmp_path / "in").mkdir()
     monkeypatch.setenv("EOS_FILES_ROOT", str(tmp_path / "in"))
     monkeypatch.setenv("EOS_FILES_HOSTS", web.host)
@@ -74,24 +74,24 @@ def sha256(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def test_good_files_are_delivered_and_broken_or_hostile_ones_are_dead_letters(
+def test_valid_files_are_delivered_and_invalid_or_hostile_ones_are_dead_letters(
     files: MakeFiles, tmp_path: Path, web: WebServer
 ) -> None:
-    """F24, and each thing that can be wrong with a file, side by side with files that are right."""
+    """F24, and everything that can be invalid in a file, next to valid files."""
     root, lab = tmp_path / "in", files()
     wanted: list[Transaction] = []
     values: list[str] = []
     digests: set[str] = set()
     for number, name in enumerate(FORMATS):
-        rows = list(transactions(300, seed=number, accounts=20))
-        data = generate(root / f"good-{number}.{name}", rows).read_bytes()
+        rows = list(make_transactions(300, seed=number, accounts=20))
+        data = write_file(root / f"good-{number}.{name}", rows).read_bytes()
         web.files[f"/good-{number}.{name}"] = data
         values.append(
             announcement(str(root / f"good-{number}.{name}"))[1] if number % 2 else web.url(f"/good-{number}.{name}")
         )
         wanted += rows
         digests.add(sha256(data))
-    good = next(transactions(1))
+    good = next(make_transactions(1))
     line = ",".join(good[name] for name in HEADER.decode().strip().split(",")).encode() + b"\n"
     (root / "row.csv").write_bytes(HEADER + line + line.replace(b"EUR", b"??") + line)
     (root / "latin.csv").write_bytes(HEADER + line + line.replace(b"T0", b"\xfc"))
@@ -105,7 +105,7 @@ def test_good_files_are_delivered_and_broken_or_hostile_ones_are_dead_letters(
     web.files["/endless.csv"] = endless(line * 1000)
     wrong = json.dumps({"url": (root / "nothing.csv").as_uri(), "checksum": sha256(b"other")})
     expected = {
-        (root / "row.csv").as_uri(): "row 2 (line 3): currency '??' is no currency code",
+        (root / "row.csv").as_uri(): "row 2 (line 3): currency '??' is not a currency code",
         (root / "latin.csv").as_uri(): "row 2 (line 3): wrong encoding",
         (root / "cut.csv.gz").as_uri(): "truncated: the gzip data",
         (root / "missing.csv").as_uri(): "not found",
@@ -114,13 +114,13 @@ def test_good_files_are_delivered_and_broken_or_hostile_ones_are_dead_letters(
         (root / "notes.txt").as_uri(): "unknown format",
         web.url("/endless.csv"): "too large: more than 20000000 bytes",
         (root / "bomb.csv.gz").as_uri(): "a decompression bomb",
-        f"file://{root}/../outside.csv": "outside the declared root",
-        (root / "link.csv").as_uri(): "outside the declared root",
+        f"file://{root}/../outside.csv": "outside the declared folder",
+        (root / "link.csv").as_uri(): "outside the declared folder",
         web.url("/away.csv"): "host 169.254.169.254, port 80 is not declared",
         "http://127.0.0.1:1/a.csv": "port 1 is not declared",
         "http://169.254.169.254/a.csv": "not declared",
-        "ftp://example.com/a.csv": "no declared store",
-        "no reference": "is no URL",
+        "ftp://example.com/a.csv": "not a declared store",
+        "no reference": "is not a URL",
     }
     empty = (root / "nothing.csv").as_uri()
     for partition, chosen in enumerate(([*expected, *values[::2]], values[1::2], [empty])):
@@ -132,26 +132,28 @@ def test_good_files_are_delivered_and_broken_or_hostile_ones_are_dead_letters(
     for account in {row["account"] for row in wanted}:
         for seed in range(len(FORMATS)):
             mine = [row for row in rows if row["account"] == account and row["transaction_id"].startswith(f"T{seed}-")]
-            assert mine == by_id(mine), "an account's transactions stand in the order of their file"
+            assert mine == by_id(mine), "an account's transactions are in the order of their file"
     letters = dead_letters(lab)
     assert set(letters) == set(expected)
-    for value, told in expected.items():
-        assert told in letters[value], value
+    for value, reason in expected.items():
+        assert reason in letters[value], value
     assert web.sent < 60_000_000, "nothing was fetched beyond the limit"
     summary = report.summary()
-    assert sum(part.skipped for part in summary) == 1, "a file without rows is left out on purpose, and counted"
+    assert sum(part.skipped for part in summary) == 1, "a file without rows is skipped, and counted"
     found = {digest for entry in report.entries for digest in entry.files.values()}
     assert digests <= found
-    assert sha256((root / "row.csv").read_bytes()) in found, "also of a file that is read and found wrong"
+    assert sha256((root / "row.csv").read_bytes()) in found, "also of a file whose content is invalid"
     assert len(found) == len(FORMATS) + 4  # row, latin, cut, nothing; the wrong checksum is that of nothing
     assert lab.broken() == set()
 
 
-def test_a_file_of_more_rows_than_a_slice_appears_at_once_after_a_crash(files: MakeFiles, tmp_path: Path) -> None:
+def test_a_file_of_more_rows_than_a_transaction_batch_appears_at_once_after_a_crash(
+    files: MakeFiles, tmp_path: Path
+) -> None:
     lab = files(partitions=1)
-    rows = list(transactions(70_000, accounts=50))
-    path = generate(tmp_path / "in" / "wide.csv.zst", rows)
-    broken = generate(tmp_path / "in" / "broken.csv", [*rows[:60_000], {**rows[0], "amount": "1/2"}])
+    rows = list(make_transactions(70_000, accounts=50))
+    path = write_file(tmp_path / "in" / "wide.csv.zst", rows)
+    broken = write_file(tmp_path / "in" / "broken.csv", [*rows[:60_000], {**rows[0], "amount": "1/2"}])
     lab.produce([broken.as_uri().encode(), path.as_uri().encode()])
     report = lab.run(Faults(failpoint="mid_produce", action="exit"))
     assert report.complete
@@ -169,34 +171,34 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     files: MakeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = files(partitions=1)
-    path = generate(tmp_path / "in" / "a.csv", transactions(100, seed=1))
+    path = write_file(tmp_path / "in" / "a.csv", make_transactions(100, seed=1))
     before = sha256(path.read_bytes())
     lab.produce([path.as_uri().encode()])
     crash = Faults(failpoint="before_commit", always=True)
     assert not lab.run(crash, max_attempts=1).complete
     assert lab.read() == []
-    changed = list(transactions(80, seed=2))
-    after = sha256(generate(path, changed).read_bytes())
+    changed = list(make_transactions(80, seed=2))
+    after = sha256(write_file(path, changed).read_bytes())
     report = lab.run()
     assert report.entries[0].files == {"0": after}
     assert by_id(delivered(lab)) == changed
-    noticed = look(lab.pipeline, lab.spark, lab.connection)
+    noticed = check_files(lab.pipeline, lab.spark, lab.connection)
     place = f"{path.as_uri()}, offset 0 of partition 0"
     assert (noticed.holds, noticed.detail) == (True, "1 files as delivered, 1 changed between two attempts")
-    assert noticed.examples == (f"{place}: an attempt before saw {before}, delivered {after}",)
-    generate(path, transactions(100, seed=1))
-    finding = look(lab.pipeline, lab.spark, lab.connection)
+    assert noticed.examples == (f"{place}: an aborted attempt found {before}, delivered {after}",)
+    write_file(path, make_transactions(100, seed=1))
+    finding = check_files(lab.pipeline, lab.spark, lab.connection)
     assert (finding.holds, finding.severity) == (False, "warning")
     assert finding.examples[0] == f"{place}: delivered {after}, today {before}"
     (evaluation,) = asset_checks(lab, "files_match_ledger")
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     with monkeypatch.context() as hurried:
-        hurried.setattr(file_check, "SECONDS", 0.0)
-        unseen = look(lab.pipeline, lab.spark, lab.connection)
+        hurried.setattr(file_check, "TIME_LIMIT_SECONDS", 0.0)
+        unseen = check_files(lab.pipeline, lab.spark, lab.connection)
         assert not unseen.evaluated
-        assert unseen.detail.startswith("not evaluated: 1 not looked at for lack of time")
+        assert unseen.detail.startswith("not evaluated: 1 not fetched for lack of time")
     path.unlink()
-    gone = look(lab.pipeline, lab.spark, lab.connection)
+    gone = check_files(lab.pipeline, lab.spark, lab.connection)
     assert not gone.evaluated
     assert gone.detail.startswith("not evaluated: 1 cannot be fetched any more")
 
@@ -233,9 +235,9 @@ def test_files_are_generated_and_announced_by_command(
 ) -> None:
     lab = files()
     servers, root = connection.bootstrap_servers, tmp_path / "in"
-    told = eos("files", "generate", "--count", "40", "--format", "csv.gz", "--format", "json", "--seed", "5").stdout
+    output = eos("files", "generate", "--count", "40", "--format", "csv.gz", "--format", "json", "--seed", "5").stdout
     names = [str(root / "transactions-5.csv.gz"), str(root / "transactions-6.json")]
-    assert all(f"{name}  40 transactions" in told for name in names)
+    assert all(f"{name}  40 transactions" in output for name in names)
     run = eos("files", "announce", *names, "--topic", lab.source, EOS_BOOTSTRAP_SERVERS=servers)
     assert f"Announced 2 file(s) on {lab.source}." in run.stdout
     assert run.stderr == ""

@@ -1,4 +1,4 @@
-"""Every format and compression, and everything that can be wrong in a file, each with its reason and its row."""
+"""Every format and compression, and everything that can be invalid in a file, each with its reason and its row."""
 
 import errno
 import gzip
@@ -19,20 +19,20 @@ import pytest
 from eos_assets.files import reference
 from eos_assets.files import spool as spool_module
 from eos_assets.files.access import Access
-from eos_assets.files.broken import BadRow, BrokenFile
+from eos_assets.files.errors import FileError, RowError
 from eos_assets.files.formats import FORMATS
-from eos_assets.files.generate import generate, transactions
-from eos_assets.files.json_rows import json_lines
+from eos_assets.files.generate import make_transactions, write_file
+from eos_assets.files.json_rows import read_json_lines
 from eos_assets.files.limits import Meter
 from eos_assets.files.spool import spool
-from eos_assets.files.task import records_of
-from eos_assets.files.unpack import unpacked
+from eos_assets.files.task import read_file
+from eos_assets.files.unpack import unpack
 from eos_assets_tests.files.reading import read, reason
-from eos_assets_tests.files.web_server import WebServer, in_chunks, truncated, unmeasured
+from eos_assets_tests.files.web_server import WebServer, in_chunks, truncated, without_length
 
 HEADER = "transaction_id,account,amount,currency,booked_at,text"
 GOOD = "T1,A1,-12.34,EUR,2026-05-04T09:30:00Z,rent"
-#: More rows than a batch, so that reasons must count over batches.
+#: More rows than a batch, so that row numbers must count across batches.
 ROWS = 12_000
 
 
@@ -46,8 +46,8 @@ def put(access: Access, name: str, content: str | bytes) -> str:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_transactions_in_order(access: Access, web: WebServer, name: str) -> None:
     assert access.root is not None
-    wanted = list(transactions(ROWS, seed=3))
-    path = generate(access.root / f"a.{name}", wanted)
+    wanted = list(make_transactions(ROWS, seed=3))
+    path = write_file(access.root / f"a.{name}", wanted)
     assert read(path.as_uri(), access) == wanted
     data = path.read_bytes()
     web.files["/download"] = data
@@ -58,27 +58,28 @@ def test_every_format_gives_the_same_transactions_in_order(access: Access, web: 
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_file_that_was_cut_gives_nothing(access: Access, web: WebServer, name: str) -> None:
+def test_nothing_of_a_truncated_file_is_delivered(access: Access, web: WebServer, name: str) -> None:
     assert access.root is not None
-    data = generate(access.root / f"a.{name}", transactions(2000)).read_bytes()
+    data = write_file(access.root / f"a.{name}", make_transactions(2000)).read_bytes()
     cut = data[: data.rindex(b",") if name == "csv" else len(data) * 2 // 3]
-    told = reason(put(access, f"cut.{name}", cut), access)
-    assert "truncated" in told or "row " in told, told
+    found = reason(put(access, f"cut.{name}", cut), access)
+    assert "truncated" in found or "row " in found, found
     web.files[f"/cut.{name}"] = truncated(cut, len(data))
-    told = reason(web.url(f"/cut.{name}"), access)
-    assert f"truncated: {len(cut)} of {len(data)} bytes came" in told or "truncated: the" in told or "row " in told
+    found = reason(web.url(f"/cut.{name}"), access)
+    missing_bytes = f"truncated: {len(cut)} of {len(data)} bytes received"
+    assert missing_bytes in found or "truncated: the" in found or "row " in found, found
     assert "the file is empty" in reason(put(access, f"empty.{name}", b""), access)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_where_an_end_proves_nothing_a_checksum_must(access: Access, web: WebServer, name: str) -> None:
-    """Lines that are cut between two of them look whole; what else there is has an end of its own."""
+def test_a_file_of_lines_needs_a_length_or_a_checksum(access: Access, web: WebServer, name: str) -> None:
+    """A file of lines that is truncated between two lines looks whole; the other formats have an end of their own."""
     assert access.root is not None
-    data = generate(access.root / f"a.{name}", transactions(10)).read_bytes()
-    web.files[f"/a.{name}"] = unmeasured(data)
+    data = write_file(access.root / f"a.{name}", make_transactions(10)).read_bytes()
+    web.files[f"/a.{name}"] = without_length(data)
     if name in ("csv", "jsonl"):
-        told = "the server does not tell its length, so it may have been cut: declare a checksum"
-        assert reason(web.url(f"/a.{name}"), access) == told
+        missing = "the server does not declare the length, so a truncated file would look whole: declare a checksum"
+        assert reason(web.url(f"/a.{name}"), access) == missing
     else:
         assert len(read(web.url(f"/a.{name}"), access)) == 10
     checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -88,45 +89,45 @@ def test_where_an_end_proves_nothing_a_checksum_must(access: Access, web: WebSer
 
 
 @pytest.mark.parametrize("length", ["+138", "-1", "many", "138, 138", ""])
-def test_a_length_that_is_none_is_told(access: Access, web: WebServer, length: str) -> None:
-    web.files["/a.csv"] = unmeasured(f"{HEADER}\n{GOOD}\n".encode(), **{"Content-Length": length})
-    assert reason(web.url("/a.csv"), access) == f"the server tells a length that is none: '{length}'"
+def test_an_invalid_content_length_is_reported(access: Access, web: WebServer, length: str) -> None:
+    web.files["/a.csv"] = without_length(f"{HEADER}\n{GOOD}\n".encode(), **{"Content-Length": length})
+    assert reason(web.url("/a.csv"), access) == f"the server's Content-Length is not valid: '{length}'"
 
 
-def test_two_lengths_are_none(access: Access, web: WebServer) -> None:
+def test_two_different_content_lengths_are_invalid(access: Access, web: WebServer) -> None:
     content = f"{HEADER}\n{GOOD}\n{GOOD}\n".encode()
     cut = len(content) - len(GOOD) - 1
-    web.files["/a.csv"] = unmeasured(content, **{"Content-Length": str(cut), "content-length": str(len(content))})
-    told = f"the server tells a length that is none: '{cut}, {len(content)}'"
-    assert reason(web.url("/a.csv"), access) == told
+    web.files["/a.csv"] = without_length(content, **{"Content-Length": str(cut), "content-length": str(len(content))})
+    expected = f"the server's Content-Length is not valid: '{cut}, {len(content)}'"
+    assert reason(web.url("/a.csv"), access) == expected
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         (GOOD.replace("-12.34", "12,34"), "7 fields, the header has 6"),
-        (GOOD.replace("-12.34", "1e3"), "amount '1e3' is no decimal number"),
-        (GOOD.replace("-12.34", "NaN"), "amount 'NaN' is no decimal number"),
+        (GOOD.replace("-12.34", "1e3"), "amount '1e3' is not a decimal number"),
+        (GOOD.replace("-12.34", "NaN"), "amount 'NaN' is not a decimal number"),
         (GOOD.replace("-12.34", ""), "amount is missing"),
         (GOOD.replace("T1", ""), "transaction_id is missing"),
-        (GOOD.replace("A1", "A 1"), "account 'A 1' is no account"),
-        (GOOD.replace("EUR", "eur"), "currency 'eur' is no currency code"),
-        (GOOD.replace("2026-05-04", "2026-02-30"), "booked_at '2026-02-30T09:30:00Z' is no ISO timestamp"),
-        (GOOD.replace("T09", "x09"), "booked_at '2026-05-04x09:30:00Z' is no ISO timestamp"),
-        (GOOD.replace("rent", 'a "b" c').replace("-12.34", '"1'), "no CSV"),
+        (GOOD.replace("A1", "A 1"), "account 'A 1' is not an account"),
+        (GOOD.replace("EUR", "eur"), "currency 'eur' is not a currency code"),
+        (GOOD.replace("2026-05-04", "2026-02-30"), "booked_at '2026-02-30T09:30:00Z' is not an ISO timestamp"),
+        (GOOD.replace("T09", "x09"), "booked_at '2026-05-04x09:30:00Z' is not an ISO timestamp"),
+        (GOOD.replace("rent", 'a "b" c').replace("-12.34", '"1'), "invalid CSV"),
         ("T1,A1,-12.34", "3 fields, the header has 6"),
     ],
 )
 @pytest.mark.parametrize("before", [2, 11_000])
-def test_a_bad_row_of_a_csv_is_named(access: Access, before: int, wrong: str, told: str) -> None:
+def test_an_invalid_row_of_a_csv_is_reported(access: Access, before: int, wrong: str, expected: str) -> None:
     content = "\n".join([HEADER, *[GOOD] * before, wrong, *[GOOD] * 3, "even worse"])
     found = reason(put(access, "a.csv", content), access)
     assert found.startswith(f"row {before + 1} (line {before + 2}): "), found
-    assert told in found
+    assert expected in found
 
 
-def test_csv_as_it_comes(access: Access) -> None:
-    """A byte order mark, other line ends, quotes, line breaks in a field, more columns, another order, no last end."""
+def test_csv_is_read_as_it_is_written_elsewhere(access: Access) -> None:
+    """A byte order mark, CRLF, quotes, line breaks in a field, more columns, another order, no final line break."""
     content = (
         "\ufeffcurrency,transaction_id,branch,account,booked_at,amount,text\r\n"
         'EUR,T1,9,A1,2026-05-04T11:30:00+02:00,5,"two\r\nlines, ""quoted"""\r\n'
@@ -154,41 +155,41 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
-        ('{"a": ', "no JSON"),
-        ("[1, 2]", "is no JSON object"),
-        ("17", "is no JSON object"),
+        ('{"a": ', "invalid JSON"),
+        ("[1, 2]", "is not a JSON object"),
+        ("17", "is not a JSON object"),
         (json.dumps(row(amount=None)), "amount is missing"),
-        (json.dumps(row(amount=[1])), "amount is \"['1']\", which is no text"),
-        (json.dumps(row(account=True)), "account is 'True', which is no text"),
-        (json.dumps(row(text="\ud800")), "which is no text"),
-        ('{"amount": NaN}', "NaN is no JSON"),
-        (json.dumps(row())[:-1] + ', "amount": "9.00"}', "amount stands there twice"),
+        (json.dumps(row(amount=[1])), "amount is \"['1']\", which is not a string"),
+        (json.dumps(row(account=True)), "account is 'True', which is not a string"),
+        (json.dumps(row(text="\ud800")), "which is not a string"),
+        ('{"amount": NaN}', "NaN is not JSON"),
+        (json.dumps(row())[:-1] + ', "amount": "9.00"}', "amount occurs twice"),
         ("[" * 100_000, "nested too deep"),
     ],
 )
-def test_a_bad_row_of_json_is_named(access: Access, wrong: str, told: str) -> None:
+def test_an_invalid_row_of_json_is_reported(access: Access, wrong: str, expected: str) -> None:
     good = [json.dumps(row())] * 3
     lines = reason(put(access, "a.jsonl", "\n".join([*good, wrong, *good])), access)
     assert lines.startswith("row 4 (line 4): "), lines
-    assert told in lines
+    assert expected in lines
     array = reason(put(access, "a.json", f"[{','.join([*good, wrong, *good])}]"), access)
     assert array.startswith("row 4: "), array
 
 
-def test_a_name_that_is_repeated_elsewhere_is_left_out_like_all_else_there(access: Access) -> None:
+def test_a_repeated_name_in_another_column_is_ignored(access: Access) -> None:
     other = json.dumps(row())[:-1] + ', "other": 1, "other": {"amount": 1, "amount": 2}}'
     assert len(read(put(access, "a.jsonl", other), access)) == 1
 
 
 @pytest.mark.parametrize("line", ["DEEP", '{"amount": DEEP}'])
-def test_no_depth_of_json_breaks_more_than_its_file(line: str) -> None:
-    """Some depths can be read and, a few calls further on, not be shown any more."""
+def test_json_of_any_depth_is_an_invalid_row(line: str) -> None:
+    """Some depths can be decoded but, a few calls later, not formatted for the reason."""
     for depth in range(1, 1100):
         content = line.replace("DEEP", "[" * depth + "]" * depth).encode()
-        with pytest.raises(BadRow, match=r"^row 1 "):
-            list(json_lines(io.BytesIO(content), 1 << 20))
+        with pytest.raises(RowError, match=r"^row 1 "):
+            list(read_json_lines(io.BytesIO(content), 1 << 20))
 
 
 def test_numbers_in_json_keep_their_digits(access: Access) -> None:
@@ -198,84 +199,84 @@ def test_numbers_in_json_keep_their_digits(access: Access) -> None:
             "1234567890123456789012345.10"
         ] * 2
     assert read(put(access, "b.json", "[]"), access) == []
-    assert "something follows" in reason(put(access, "c.json", "[] []"), access)
-    assert "it is no JSON array" in reason(put(access, "d.json", text), access)
+    assert "more content after" in reason(put(access, "c.json", "[] []"), access)
+    assert "not a JSON array" in reason(put(access, "d.json", text), access)
     assert "instead of , or ]" in reason(put(access, "e.json", f"[{text} {text}]"), access)
-    assert "row 2: no JSON: a comma and no row before the ]" in reason(put(access, "f.json", f"[{text},]"), access)
+    missing = "row 2: invalid JSON: no element between a comma and the ]"
+    assert missing in reason(put(access, "f.json", f"[{text},]"), access)
     assert "row 2: truncated" in reason(put(access, "g.json", f"[{text},"), access)
 
 
-@pytest.mark.parametrize("behind", [b"\xff\xfe garbage", b"\n\xe2\x82", b" " * 300_000 + b"\xff{"])
-def test_bytes_behind_an_array_are_no_end(access: Access, behind: bytes) -> None:
-    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode() + behind), access)
+@pytest.mark.parametrize("after", [b"\xff\xfe garbage", b"\n\xe2\x82", b" " * 300_000 + b"\xff{"])
+def test_bytes_after_an_array_that_are_not_text_are_reported(access: Access, after: bytes) -> None:
+    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode() + after), access)
     assert found.startswith("row 2: wrong encoding: byte 0x"), found
 
 
-def test_an_array_in_another_encoding_is_not_empty(access: Access) -> None:
+def test_an_array_in_another_encoding_is_not_taken_for_empty(access: Access) -> None:
     found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode("utf-16")), access)
     assert found == "row 1: wrong encoding: byte 0xff is not UTF-8"
     assert reason(put(access, "b.json", " \n"), access) == "the file is empty"
 
 
-def test_no_blank_of_any_script_is_part_of_an_id_or_an_account(access: Access) -> None:
-    blanks = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace()]
-    for blank, name in itertools.product(blanks, ("transaction_id", "account")):
-        text = f"A{blank}1"
+def test_no_whitespace_of_any_script_is_part_of_an_id_or_an_account(access: Access) -> None:
+    spaces = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace()]
+    for space, name in itertools.product(spaces, ("transaction_id", "account")):
+        text = f"A{space}1"
         found = reason(put(access, "a.jsonl", json.dumps(row(**{name: text}))), access)
-        assert "without blanks" in found, (name, text)
+        assert "without whitespace" in found, (name, text)
 
 
-def records_of_failing(access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> Iterator[pa.RecordBatch]:
-    """What becomes of a good file while a library below raises this."""
+def read_while_failing(access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> Iterator[pa.RecordBatch]:
+    """The result for a valid file while a library raises this."""
 
     def fail(*_: object) -> None:
         raise failure
 
     url = put(access, "a.csv", f"{HEADER}\n{GOOD}\n")
-    monkeypatch.setattr(spool_module, "transactions", fail)
-    return records_of(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access)
+    monkeypatch.setattr(spool_module, "encode_transactions", fail)
+    return read_file(url.encode(), {"partition": 0, "offset": 0, "ordinal": 0}, access)
 
 
 @pytest.mark.parametrize("failure", [KeyError("text"), IndexError("no row"), pa.ArrowNotImplementedError("later")])
-def test_whatever_a_library_makes_of_one_file_it_is_one_dead_letter(
+def test_an_unexpected_error_of_a_library_is_one_dead_letter(
     access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    (batch,) = records_of_failing(access, monkeypatch, failure)
-    told = batch["error"][0].as_py()
-    assert told == f"it cannot be understood: {type(failure).__name__}: {failure}"
+    (batch,) = read_while_failing(access, monkeypatch, failure)
+    assert batch["error"][0].as_py() == f"unexpected error: {type(failure).__name__}: {failure}"
     assert batch["content_digest"][0].is_valid
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), OSError(errno.ENOSPC, "No space left on device")])
-def test_what_is_no_fault_of_a_file_makes_no_dead_letter(
+def test_an_error_of_the_system_is_not_a_dead_letter(
     access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     with pytest.raises(type(failure)):
-        list(records_of_failing(access, monkeypatch, failure))
+        list(read_while_failing(access, monkeypatch, failure))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
-def test_a_wrong_encoding_is_told_with_its_row(access: Access, name: str) -> None:
+def test_a_wrong_encoding_is_reported_with_its_row(access: Access, name: str) -> None:
     assert access.root is not None
-    rows = [{**found, "text": "ü"} for found in transactions(11_000)]
+    rows = [{**found, "text": "ü"} for found in make_transactions(11_000)]
     rows[10_500]["text"] = "BAD"
-    data = generate(access.root / name, rows).read_bytes().replace(b"BAD", "ü".encode("latin-1"))
+    data = write_file(access.root / name, rows).read_bytes().replace(b"BAD", "ü".encode("latin-1"))
     found = reason(put(access, name, data), access)
     assert found.startswith("row 10501"), found
     assert "wrong encoding: byte 0xfc is not UTF-8" in found
 
 
-def test_parquet_text_that_is_no_utf8_is_told_with_its_row(access: Access) -> None:
+def test_parquet_text_that_is_not_utf8_is_reported_with_its_row(access: Access) -> None:
     assert access.root is not None
-    rows = [*transactions(5)]
+    rows = [*make_transactions(5)]
     columns = {name: [str(found[name]) for found in rows] for name in rows[0]}
-    odd = pa.array([b"a", b"b", b"\xff", b"d", b"e"], pa.binary()).view(pa.string())
-    url = parquet(access.root / "odd.parquet", {**columns, "text": odd})
+    invalid = pa.array([b"a", b"b", b"\xff", b"d", b"e"], pa.binary()).view(pa.string())
+    url = parquet(access.root / "invalid.parquet", {**columns, "text": invalid})
     assert "row 3" in reason(url, access)
     assert "text is not UTF-8" in reason(url, access)
 
 
-def test_a_row_without_an_end_is_not_read_to_its_end(access: Access) -> None:
+def test_reading_a_row_stops_at_its_limit(access: Access) -> None:
     for name, content in {
         "a.csv": f"{HEADER}\n{GOOD}\n" + "x" * 3_000_000,
         "b.csv": f'{HEADER}\n{GOOD}\n"' + "short lines\n" * 250_000,
@@ -288,19 +289,19 @@ def test_a_row_without_an_end_is_not_read_to_its_end(access: Access) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.parquet"])
-def test_a_row_larger_than_a_record_may_be_is_told(access: Access, name: str) -> None:
+def test_a_row_that_is_too_large_for_a_record_is_reported(access: Access, name: str) -> None:
     assert access.root is not None
     good = {**row(), "text": ""}
     for text in ("x" * 999_900, '"' * 500_000):  # a quote takes two bytes in JSON
-        url = generate(access.root / name, [good, {**good, "text": text}]).as_uri()
+        url = write_file(access.root / name, [good, {**good, "text": text}]).as_uri()
         found = reason(url, access)
         assert found.startswith("row 2"), found
         assert "longer than 10" in found
-    url = generate(access.root / name, [good, {**good, "text": "x" * 999_000}]).as_uri()
+    url = write_file(access.root / name, [good, {**good, "text": "x" * 999_000}]).as_uri()
     assert len(read(url, access)) == 2
 
 
-def test_an_array_element_that_came_whole_is_measured_too(access: Access) -> None:
+def test_the_limit_of_a_row_holds_for_a_complete_array_element_too(access: Access) -> None:
     long = json.dumps(row(other="x" * 1_100_000))
     assert reason(put(access, "a.json", f"[{long}]"), access) == "row 1: longer than 1048576 bytes"
 
@@ -310,7 +311,7 @@ def parquet(path: Path, columns: dict[str, Any]) -> str:
     return path.as_uri()
 
 
-def test_parquet_as_it_comes(access: Access) -> None:
+def test_parquet_is_read_as_it_is_written_elsewhere(access: Access) -> None:
     assert access.root is not None
     columns: dict[str, Any] = {name: [value] * 3 for name, value in row().items()}
     exact = {
@@ -332,7 +333,7 @@ def test_parquet_as_it_comes(access: Access) -> None:
     assert "longer than 1048576 bytes" in reason(parquet(access.root / "e.parquet", long), access)
 
 
-def test_parquet_decimals_are_written_plainly(access: Access) -> None:
+def test_parquet_decimals_are_written_without_an_exponent(access: Access) -> None:
     assert access.root is not None
     wanted = {"12.34": "12.34", "0": "0.00", "-0.00000001": "-0.00000001", "1.5": "1.50", "100": "100.00"}
     columns: dict[str, Any] = {name: [value] * len(wanted) for name, value in row().items()}
@@ -344,11 +345,11 @@ def test_parquet_decimals_are_written_plainly(access: Access) -> None:
     whole = {**columns, "amount": pa.array([Decimal(5)] * len(wanted), pa.decimal128(38, 0))}
     assert read(parquet(access.root / "a.parquet", whole), access)[0]["amount"] == "5"
     small = {**columns, "amount": pa.array([Decimal("1e-11")] * len(wanted), pa.decimal128(38, 18))}
-    assert "amount '0.00000000001' is no decimal" in reason(parquet(access.root / "a.parquet", small), access)
+    assert "amount '0.00000000001' is not a decimal" in reason(parquet(access.root / "a.parquet", small), access)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
-def test_a_disk_that_fails_is_no_damaged_file(access: Access, compression: str) -> None:
+def test_an_error_of_the_disk_is_not_a_damaged_file(access: Access, compression: str) -> None:
     class Failing(io.RawIOBase):
         def readable(self) -> bool:
             return True
@@ -357,10 +358,10 @@ def test_a_disk_that_fails_is_no_damaged_file(access: Access, compression: str) 
             raise OSError(errno.EIO, "Input/output error")
 
     with pytest.raises(OSError, match="Input/output error"):
-        unpacked(Failing(), compression, Meter(access.limits)).read(1)
+        unpack(Failing(), compression, Meter(access.limits)).read(1)
 
 
-def test_a_parquet_column_that_is_there_twice_is_told(access: Access) -> None:
+def test_a_parquet_column_that_occurs_twice_is_reported(access: Access) -> None:
     assert access.root is not None
     columns = [*row().items(), ("amount", "1.00")]
     table = pa.table([pa.array([value]) for _, value in columns], names=[name for name, _ in columns])
@@ -368,12 +369,12 @@ def test_a_parquet_column_that_is_there_twice_is_told(access: Access) -> None:
     assert reason(f"file://{access.root}/a.parquet", access) == "the Parquet file has column amount twice"
 
 
-def test_a_wrong_checksum_and_a_bad_row_are_told_with_the_digest(access: Access) -> None:
+def test_a_wrong_checksum_and_an_invalid_row_are_reported_with_the_digest(access: Access) -> None:
     content = f"{HEADER}\n{GOOD}\n"
     digest = f"sha256:{hashlib.sha256(content.encode()).hexdigest()}"
     wrong = json.dumps({"url": put(access, "a.csv", content), "checksum": "sha256:" + "0" * 64})
     assert reason(wrong, access) == f"wrong checksum: declared sha256:{'0' * 64}, found {digest}"
     bad = gzip.compress(f"{HEADER}\nbad\n{GOOD}\n".encode() * 1000)
-    with pytest.raises(BrokenFile, match="row 1") as broken:
+    with pytest.raises(FileError, match="row 1") as failure:
         spool(reference.parse(put(access, "b.csv.gz", bad).encode()), access)
-    assert broken.value.digest == f"sha256:{hashlib.sha256(bad).hexdigest()}", "of the whole file, as it came"
+    assert failure.value.digest == f"sha256:{hashlib.sha256(bad).hexdigest()}", "of the whole compressed file"

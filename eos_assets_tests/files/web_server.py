@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that serves files, and misbehaves where it is told to."""
+"""A real HTTP server on this machine that serves files, and misbehaves where a test wants it."""
 
 import http.server
 import ssl
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: A certificate for `localhost` that signs itself, with its key.
+#: A self-signed certificate for `localhost`, with its key.
 CERTIFICATE = Path(__file__).parent / "localhost.pem"
 Answer = Callable[["Handler"], None]
 
 
 @dataclass
 class WebServer:
-    """Path → the bytes of a file, or a function that answers."""
+    """The server, its files (path → bytes, or a function that answers) and the requests that it got."""
 
     address: str
     port: int = 0
     files: dict[str, bytes | Answer] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    #: Bytes that were sent as body, as far as the server knows.
+    requests: list[str] = field(default_factory=list)
+    #: The bytes of bodies that the server has sent.
     sent: int = 0
 
     def url(self, path: str) -> str:
@@ -37,19 +37,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
     web: WebServer
 
     def do_GET(self) -> None:
-        self.web.asked.append(self.path)
-        found = self.web.files.get(self.path.partition("?")[0])
+        self.web.requests.append(self.path)
+        answer = self.web.files.get(self.path.partition("?")[0])
         self.close_connection = True
         try:
-            if found is None:
+            if answer is None:
                 self.send_error(404)
-            elif isinstance(found, bytes):
-                self.begin(200, {"Content-Length": str(len(found))})
-                self.write(found)
+            elif isinstance(answer, bytes):
+                self.begin(200, {"Content-Length": str(len(answer))})
+                self.write(answer)
             else:
-                found(self)
+                answer(self)
         except OSError:
-            return  # the other side has had enough
+            return  # the client closed the connection
 
     def begin(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -69,16 +69,16 @@ def redirect(to: str) -> Answer:
     return lambda handler: handler.begin(302, {"Location": to, "Content-Length": "0"})
 
 
-def truncated(data: bytes, said: int) -> Answer:
+def truncated(data: bytes, declared: int) -> Answer:
     def answer(handler: Handler) -> None:
-        handler.begin(200, {"Content-Length": str(said)})
+        handler.begin(200, {"Content-Length": str(declared)})
         handler.write(data)
 
     return answer
 
 
-def unmeasured(data: bytes, **headers: str) -> Answer:
-    """The body ends where the connection ends."""
+def without_length(data: bytes, **headers: str) -> Answer:
+    """A body that ends with the connection."""
 
     def answer(handler: Handler) -> None:
         handler.begin(200, headers)
@@ -88,7 +88,7 @@ def unmeasured(data: bytes, **headers: str) -> Answer:
 
 
 def in_chunks(data: bytes) -> Answer:
-    return unmeasured(b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data), **{"Transfer-Encoding": "chunked"})
+    return without_length(b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data), **{"Transfer-Encoding": "chunked"})
 
 
 def endless(piece: bytes) -> Answer:
@@ -101,7 +101,7 @@ def endless(piece: bytes) -> Answer:
 
 
 def dripping(piece: bytes, seconds: float) -> Answer:
-    """A byte now and then, so that no silence is ever long."""
+    """A piece now and then, so that the server is never silent for long."""
 
     def answer(handler: Handler) -> None:
         handler.begin(200, {})

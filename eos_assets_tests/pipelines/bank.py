@@ -1,4 +1,4 @@
-"""A bank of its own for one test: transactions in, and balances as plain Python would keep them."""
+"""A bank for one test: it sends transactions, and keeps the expected balances in plain Python."""
 
 import json
 import uuid
@@ -17,7 +17,7 @@ from eos_assets_tests.run.lab import Lab
 
 
 def own_balances(partitions: int = 3, **changes: Any) -> Pipeline:
-    """The project's pipeline on topics that no other test has."""
+    """The project's pipeline on topics of its own."""
     name = f"t{uuid.uuid4().hex[:10]}"
     topics = {"source": Topic(f"{name}-transactions", partitions), "sinks": (Topic(f"{name}-balances", 3),)}
     return replace(balances, name=name, **{**topics, **changes})
@@ -25,7 +25,7 @@ def own_balances(partitions: int = 3, **changes: Any) -> Pipeline:
 
 @dataclass
 class Bank:
-    """What was sent, and what must come of it."""
+    """The transactions that were sent, and what is expected of them."""
 
     lab: Lab
     balances: dict[str, Decimal] = field(default_factory=dict)
@@ -35,30 +35,30 @@ class Bank:
 
     def transaction(self, account: str, amount: str, **other: str) -> dict[str, str]:
         self.sent += 1
-        told = {"transaction_id": f"t{self.sent}", "account": account, "amount": amount, "currency": "EUR"}
-        return {**told, "booked_at": "2024-05-01T12:00:00Z", "text": "Kaffee, größer", **other}
+        fields = {"transaction_id": f"t{self.sent}", "account": account, "amount": amount, "currency": "EUR"}
+        return {**fields, "booked_at": "2024-05-01T12:00:00Z", "text": "Kaffee, größer", **other}
 
     def send(self, transactions: Iterable[dict[str, str]]) -> None:
-        """Sends them as a Java client would, and keeps the books."""
+        """Send them with the partitioner of the Java client, and compute what is expected."""
         producer = Producer(self.lab.connection.config(partitioner="murmur2_random"))
-        for one in transactions:
-            producer.produce(self.lab.source, json.dumps(one), one["account"])
-            balance = self.balances.get(one["account"], Decimal(0)) + Decimal(one["amount"])
+        for transaction in transactions:
+            producer.produce(self.lab.source, json.dumps(transaction), transaction["account"])
+            balance = self.balances.get(transaction["account"], Decimal(0)) + Decimal(transaction["amount"])
             if balance < LOWEST_BALANCE:
-                self.rejected.append(one["transaction_id"])
+                self.rejected.append(transaction["transaction_id"])
             else:
-                self.balances[one["account"]] = balance
-                self.outputs[one["account"]].append(str(balance))
+                self.balances[transaction["account"]] = balance
+                self.outputs[transaction["account"]].append(str(balance))
         producer.flush()
 
     def assert_booked(self) -> None:
-        """The sink holds every balance on the way, in order, and the dead letters what was rejected; to the cent."""
-        found: dict[str, list[str]] = defaultdict(list)
+        """The sink has every balance in order, to the cent, and the dead letters are the rejected transactions."""
+        outputs: dict[str, list[str]] = defaultdict(list)
         for message in self.lab.read():
             value = json.loads(message.value() or b"")
             assert (message.key() or b"").decode() == value["account"]
-            found[value["account"]].append(value["balance"])
-        assert found == self.outputs
-        assert {account: Decimal(values[-1]) for account, values in found.items()} == self.balances
+            outputs[value["account"]].append(value["balance"])
+        assert outputs == self.outputs
+        assert {account: Decimal(values[-1]) for account, values in outputs.items()} == self.balances
         dead = [json.loads(m.value() or b"") for m in self.lab.read(self.lab.pipeline.names().dead_letters)]
-        assert sorted(one["transaction_id"] for one in dead) == sorted(self.rejected)
+        assert sorted(letter["transaction_id"] for letter in dead) == sorted(self.rejected)

@@ -1,4 +1,4 @@
-"""Balances: to the cent, per account, whatever goes wrong on the way."""
+"""Balances are right to the cent for each account, whatever fails on the way."""
 
 import json
 import random
@@ -31,44 +31,44 @@ def bank(make_lab: MakeLab) -> Bank:
     return Bank(make_lab(pipeline=own_balances()))
 
 
-def some(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
-    drawn = random.Random(seed)
+def random_transactions(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
+    generator = random.Random(seed)
     return [
-        bank.transaction(f"acc-{drawn.randrange(12)}", f"{drawn.randrange(-40_000, 40_000) / 100:.2f}")
+        bank.transaction(f"acc-{generator.randrange(12)}", f"{generator.randrange(-40_000, 40_000) / 100:.2f}")
         for _ in range(count)
     ]
 
 
 def test_after_a_kill_at_each_step_every_balance_is_right_to_the_cent(bank: Bank) -> None:
     for seed, failpoint in enumerate(FAILPOINTS):
-        bank.send(some(bank, 50, seed))
+        bank.send(random_transactions(bank, 50, seed))
         report = bank.lab.run(Faults(failpoint=failpoint, action="exit"))
         assert report.complete, failpoint
         assert max(outcome.task_attempt for outcome in report.outcomes) == 1, f"a worker has died {failpoint}"
     assert bank.rejected, "some must go below the lowest balance"
     bank.assert_booked()
-    found = bank.lab.verify()
-    assert {name for name, finding in found.items() if not finding.holds} == set()
-    assert "each the sum of its transactions" in found["balances_are_sums"].detail
+    findings = bank.lab.verify()
+    assert {name for name, finding in findings.items() if not finding.holds} == set()
+    assert "each the sum of its transactions" in findings["balances_are_sums"].detail
     uncommitted = bank.lab.read(bank.lab.pipeline.names().changelog, "read_uncommitted")
     committed = bank.lab.read(bank.lab.pipeline.names().changelog)
-    assert len(committed) < len(uncommitted), "attempts that were killed had written state, and nothing of it remains"
+    assert len(committed) < len(uncommitted), "the killed attempts had written state, and none of it is visible"
 
 
-def test_a_rule_makes_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
+def test_an_invalid_transaction_is_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
     good = [bank.transaction("a", "0.10"), bank.transaction("a", "0.20"), bank.transaction("a", "-0.30")]
     bank.send([*good, bank.transaction("a", "-1000.01"), bank.transaction("a", "99999999999999.99")])
     repeated = Producer(bank.lab.connection.config(partitioner="murmur2_random"))
     wrong = {
-        "no decimal number": bank.transaction("a", "1e3"),
+        "not a decimal number": bank.transaction("a", "1e3"),
         "at most two places": bank.transaction("a", "0.001"),
         "with at most two": bank.transaction("a", "1.00\n"),
-        "the amount is no": {"transaction_id": "none", "account": "a", "currency": "EUR"},
+        "the amount is not": {"transaction_id": "none", "account": "a", "currency": "EUR"},
         "not known": bank.transaction("a", "1.00", currency="XXX"),
         "kept in EUR": bank.transaction("a", "1.00", currency="USD"),
         "not the account": bank.transaction("b", "1.00"),
-        "no transaction": {},
-        "no transaction with": bank.transaction("a", "1.00", transaction_id=""),
+        "not a transaction": {},
+        "not a transaction with": bank.transaction("a", "1.00", transaction_id=""),
     }
     odd = {
         "decimal number": '{"transaction_id": "o1", "account": "a", "currency": "EUR", "amount": 1e1}',
@@ -86,38 +86,38 @@ def test_a_rule_makes_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
     for reason in (*wrong, *odd, "the lowest allowed"):
         assert reason in reasons
     found = [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
-    assert found == ["0.10", "0.30", "0.00", "99999999999999.99"], "exact, and the repeated one is not booked again"
+    assert found == ["0.10", "0.30", "0.00", "99999999999999.99"], (
+        "exact, and the repeated transaction is not booked again"
+    )
     assert len(bank.lab.read(names.dead_letters)) == len(wrong) + len(odd) + 1
     exact = '{"transaction_id": "n", "account": "b", "currency": "EUR", "amount": 12345678.90}'
     repeated.produce(bank.lab.source, exact, b"b")
     repeated.flush()
     assert bank.lab.run().complete
     assert "12345678.90" in [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
-    assert bank.lab.broken() == set(), "a number is exact, too"
+    assert bank.lab.broken() == set(), "a JSON number is exact, too"
 
 
-def test_the_money_check_finds_a_balance_that_is_not_its_sum(
-    bank: Bank, spark: SparkSession, connection: Connection
-) -> None:
-    """A function that forgets a cent is consistent with itself: only the money check finds it."""
-    cheat = bank.lab.with_(fold=cheating)
+def test_the_check_finds_a_balance_that_is_not_the_sum(bank: Bank, spark: SparkSession, connection: Connection) -> None:
+    """A function that drops a cent is consistent with itself: only this check finds it."""
+    wrong = bank.lab.with_(fold=book_less)
     bank.send([bank.transaction("a", "1.00"), bank.transaction("a", "2.00"), bank.transaction("b", "3.00")])
-    assert cheat.run().complete
-    assert cheat.broken() == {"balances_are_sums"}
-    finding = balances_are_sums(cheat.pipeline, spark, connection)
-    assert finding.examples == ("account a: behind offset 1 the balance is 2.99, the sum 3.00",)
+    assert wrong.run().complete
+    assert wrong.broken() == {"balances_are_sums"}
+    finding = balances_are_sums(wrong.pipeline, spark, connection)
+    assert finding.examples == ("account a: after offset 1 the balance is 2.99, the sum 3.00",)
 
 
-def test_the_money_check_finds_what_was_booked_to_another_account(make_lab: MakeLab) -> None:
-    bank = Bank(make_lab(pipeline=own_balances(1, fold=thieving)))
+def test_the_check_finds_a_booking_to_another_account(make_lab: MakeLab) -> None:
+    bank = Bank(make_lab(pipeline=own_balances(1, fold=book_to_account_a)))
     bank.send([bank.transaction("a", "1.00"), bank.transaction("bob", "2.00")])
     assert bank.lab.run().complete
-    found = bank.lab.verify()["balances_are_sums"]
-    assert found.examples == ("account bob: behind offset 1 the balance is 3.00 of account a, the sum 2.00",)
+    finding = bank.lab.verify()["balances_are_sums"]
+    assert finding.examples == ("account bob: after offset 1 the balance is 3.00 of account a, the sum 2.00",)
 
 
-def thieving(records, state):  # type: ignore[no-untyped-def]
-    """Books everything to account a, in words that fit together."""
+def book_to_account_a(records, state):  # type: ignore[no-untyped-def]
+    """Book everything to account a, with a consistent output."""
     from pyspark.sql import functions as f
 
     text = f.regexp_replace(f.col("value").cast("string"), '"account": "[^"]*"', '"account": "a"')
@@ -125,15 +125,15 @@ def thieving(records, state):  # type: ignore[no-untyped-def]
     return balances.fold(records.withColumn("key", f.lit("a").cast("binary")).withColumn("value", text), state)
 
 
-def cheating(records, state):  # type: ignore[no-untyped-def]
+def book_less(records, state):  # type: ignore[no-untyped-def]
     from eos_assets.pipelines import balances as module
 
-    def book_less(account, transaction):  # type: ignore[no-untyped-def]
+    def book_one_cent_less(account, transaction):  # type: ignore[no-untyped-def]
         less = transaction["amount"] - Decimal("0.01") if account else transaction["amount"]
         return book(account, {**transaction, "amount": less})
 
     before = module.book
-    module.book = book_less
+    module.book = book_one_cent_less
     try:
         assert balances.fold is not None
         return balances.fold(records, state)
@@ -141,15 +141,15 @@ def cheating(records, state):  # type: ignore[no-untyped-def]
         module.book = before
 
 
-def test_dagster_shows_the_state_as_an_asset_and_the_money_check(bank: Bank, tmp_path: Path) -> None:
+def test_dagster_shows_the_state_as_an_asset_and_the_check_of_balances(bank: Bank, tmp_path: Path) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         platform = Platform(bank.lab, instance, str(tmp_path))
-        bank.send(some(bank, 40, 1))
+        bank.send(random_transactions(bank, 40, 1))
         result = platform.materialize()
         assert result.success
-        found = evaluations(result)
-        assert set(found) == {*INVARIANTS, AUDIT_CHECK, "state_recomputes", "balances_are_sums"}
-        assert all(evaluation.passed for evaluation in found.values())
+        checks = evaluations(result)
+        assert set(checks) == {*INVARIANTS, AUDIT_CHECK, "state_recomputes", "balances_are_sums"}
+        assert all(evaluation.passed for evaluation in checks.values())
         (event,) = [
             e
             for e in result.get_asset_materialization_events()
@@ -165,13 +165,13 @@ TRANSACTIONS = st.lists(st.tuples(st.sampled_from("ab"), AMOUNTS, st.integers(1,
 
 @settings(max_examples=3, database=None)
 @given(drawn=TRANSACTIONS, cuts=st.lists(st.integers(1, 30), min_size=1, max_size=2))
-def test_it_does_not_matter_where_the_transactions_are_cut(
+def test_balances_do_not_depend_on_where_the_transactions_are_cut(
     spark: SparkSession, drawn: list[tuple[str, str, int]], cuts: list[int]
 ) -> None:
     pipeline: Pipeline = own_balances(source=Topic("unused", 1))
-    told = [
+    records = [
         (account, json.dumps({"transaction_id": str(n), "account": account, "amount": amount, "currency": "EUR"}))
         for account, amount, n in drawn
     ]
-    whole = folded(pipeline, spark, told, [])
-    assert folded(pipeline, spark, told, [cut for cut in cuts if cut < len(told)]) == whole
+    whole = folded(pipeline, spark, records, [])
+    assert folded(pipeline, spark, records, [cut for cut in cuts if cut < len(records)]) == whole
