@@ -1,4 +1,4 @@
-"""`eos`, the command line: each command loads its own module, so that `eos --help` is quick."""
+"""`eos`, the command line. Each command is a module of its own, loaded when it is called, so `eos --help` is quick."""
 
 import importlib
 import os
@@ -13,28 +13,28 @@ from eos_assets.errors import EosError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-#: Command → (module, one line of help).
+#: Command → one line of help. The module has the command's name, with "_" for "-".
 COMMANDS = {
-    "up": ("servers", "Start Kafka, Spark and Dagster on this machine."),
-    "down": ("servers", "End what `eos up` started."),
-    "status": ("servers", "Show what runs where."),
-    "doctor": ("doctor", "Check Java, ports, disk, jars, versions and brokers."),
-    "jars": ("doctor", "Fetch the jars of Kafka and Spark."),
-    "settings": ("doctor", "List every setting with its meaning."),
-    "topics": ("topics", "Create and compare the declared topics."),
-    "acls": ("acls", "Print the commands that grant a pipeline the least it needs."),
-    "fill": ("fill", "Write integers into a topic, each exactly once."),
-    "files": ("files", "Generate files of transactions, and announce files."),
-    "preview": ("look", "Show records and what a pipeline makes of them."),
-    "plan": ("run", "Show what a run would write."),
-    "run": ("run", "Run a pipeline, exactly once."),
-    "verify": ("verify", "Evaluate every invariant from the topics."),
-    "checks": ("checks", "Evaluate all asset checks headless, as CI would."),
-    "audit": ("audit", "Bring the audit tables up to date, rebuild them, or ask them."),
-    "trace": ("look", "Show where a record came from, or what became of it."),
-    "experiment": ("experiment", "Compare the three deliveries under the same failures."),
-    "connect-server": ("connect", "Run a Spark Connect server in the foreground."),
-    "demo": ("demo", "Run the main job on servers of its own."),
+    "up": "Start Kafka, Spark and Dagster on this machine.",
+    "down": "Stop the servers of `eos up`.",
+    "status": "Show which servers are running, and where.",
+    "doctor": "Check Java, ports, disk, jars, versions and brokers.",
+    "jars": "Fetch the jars of Kafka and Spark.",
+    "settings": "List every setting with its meaning.",
+    "topics": "Create and compare the declared topics.",
+    "acls": "Print the commands that grant a pipeline the permissions it needs, and no others.",
+    "fill": "Write integers into a topic, each exactly once.",
+    "files": "Generate files of transactions, and announce files.",
+    "preview": "Show source records and what a pipeline makes of them.",
+    "plan": "Show what a run would write.",
+    "run": "Run a pipeline, exactly once.",
+    "verify": "Evaluate every invariant from the topics.",
+    "checks": "Evaluate all asset checks headless, as CI would.",
+    "audit": "Update, rebuild or query the audit tables.",
+    "trace": "Show where a record came from, or what became of it.",
+    "experiment": "Compare the three deliveries under the same failures.",
+    "connect-server": "Run a Spark Connect server in the foreground.",
+    "demo": "Run the main job on servers that it starts.",
 }
 
 
@@ -47,38 +47,38 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"eos_assets.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"eos_assets.cli.{name}"), f"{name}_command")
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except EosError as error:
-            tell(error)
+            print_error(error)
             raise click.exceptions.Exit(1) from error
         except Exception as error:
-            from confluent_kafka import KafkaException  # not before: `eos --help` answers at once
+            from confluent_kafka import KafkaException  # not before: `eos --help` stays quick
 
             if not isinstance(error, KafkaException):
                 raise
-            tell(kafka_says(error.args[0]))
+            print_error(explain(error.args[0]))
             raise click.exceptions.Exit(1) from error
 
 
-def kafka_says(error: "KafkaError") -> EosError:
+def explain(error: "KafkaError") -> EosError:
     from eos_assets.kafka.auth_errors import permission_error
 
     known = permission_error(error, os.environ.get("EOS_KAFKA_USERNAME") or "This principal")
-    return known or EosError(f"Kafka says: {error.str()} ({error.name()}).", "Look with `eos doctor`.")
+    return known or EosError(f"Kafka reported: {error.str()} ({error.name()}).", "Check the cluster with `eos doctor`.")
 
 
-def tell(error: EosError) -> None:
+def print_error(error: EosError) -> None:
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     stderr.print(f"[bold red]error:[/] {escape(error.problem)}")
     stderr.print(f"[bold]remedy:[/] {escape(error.remedy)}")
@@ -87,7 +87,7 @@ def tell(error: EosError) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="eos-assets")
 def main() -> None:
-    """Records from Kafka through Spark back to Kafka, exactly once, and the proof.
+    """Records from Kafka through Spark back to Kafka, exactly once, and the proof of it.
 
     \b
     First steps:
@@ -96,7 +96,7 @@ def main() -> None:
       eos fill datasource --count 1000   write some integers
       eos run squares                    square them, exactly once
       eos verify squares                 prove it
-      eos down                           end everything again
+      eos down                           stop everything again
     """
     from eos_assets.platform.loopback import bypass_proxy
 

@@ -14,8 +14,12 @@ from eos_assets.run.preflight.permissions import creation, permissions
 @pipeline_options
 @mode_option
 @json_option
-@click.option("--principal", required=True, help="Who runs it, as the brokers name it, e.g. User:squares.")
-@click.option("--creation", "with_creation", is_flag=True, help="Also what `eos topics create` and growth need.")
+@click.option(
+    "--principal", required=True, help="The principal that runs it, as the brokers name it, e.g. User:squares."
+)
+@click.option(
+    "--creation", "with_creation", is_flag=True, help="Add what `eos topics create` and a growing source need."
+)
 @click.option("--bootstrap-server", help="The brokers, for each command: host:port,….")
 @click.option("--command-config", help="The administrator's file of client properties, for each command.")
 def acls_command(
@@ -28,9 +32,9 @@ def acls_command(
     bootstrap_server: str | None,
     command_config: str | None,
 ) -> None:
-    """Print one kafka-acls.sh command for each permission that PIPELINE needs. Talks to no broker.
+    """Print one kafka-acls.sh command for each permission that PIPELINE needs. Connects to no broker.
 
-    With --bootstrap-server and --command-config an administrator can run them as they are.
+    With --bootstrap-server and --command-config an administrator can run them unchanged.
     """
     chosen = find_pipeline(pipeline, modules)
     needed = permissions(chosen, Mode(mode)) + (creation(chosen, Mode(mode)) if with_creation else [])

@@ -1,4 +1,4 @@
-"""`eos audit`: the audit tables, brought up to date, rebuilt, or asked in SQL."""
+"""`eos audit`: update, rebuild or query the audit tables."""
 
 import click
 from rich.console import Console
@@ -8,16 +8,16 @@ from rich.table import Table
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.cli.console import console
 from eos_assets.cli.options import pipeline_options
-from eos_assets.cli.target import reach
+from eos_assets.cli.target import prepare
 from eos_assets.errors import EosError
 
 
 @click.command("audit")
 @pipeline_options
-@click.option("--rebuild", is_flag=True, help="Forget the tables and make them again from the topics.")
-@click.option("--sql", help="Ask the tables instead: they are there by their names.")
+@click.option("--rebuild", is_flag=True, help="Delete the tables and write them again from the topics.")
+@click.option("--sql", help="Query the tables by their names instead.")
 def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: str | None) -> None:
-    """Bring the audit tables of PIPELINE up to what is committed, and show them.
+    """Update the audit tables of PIPELINE with what is committed, and show them.
 
     \b
     eos audit squares
@@ -26,11 +26,11 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     """
     from eos_assets.orchestration.resources.spark import SparkResource
 
-    settings, chosen, connection = reach(pipeline, modules)
+    settings, chosen, connection = prepare(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
         tables = AuditTables(chosen, SparkResource().spark_session, connection, settings.lake)
         if sql:
-            columns, rows = answered(tables, sql)
+            columns, rows = query(tables, sql)
         else:
             states = tables.update(rebuild=rebuild)
             columns = ["table", "rows", "path"]
@@ -41,14 +41,15 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     console().print(shown)
 
 
-def answered(tables: AuditTables, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
+def query(tables: AuditTables, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
     try:
         for table in TABLES:
             tables.read(table).createOrReplaceTempView(table)
-        answer = tables.spark.sql(sql).limit(1000)
-        return answer.columns, [tuple(row) for row in answer.collect()]
+        result = tables.spark.sql(sql).limit(1000)
+        return result.columns, [tuple(row) for row in result.collect()]
     except Exception as failure:
-        why = str(failure).splitlines()[0]
-        made = f"`eos audit {tables.pipeline.name}` makes them"
-        remedy = f"Check the statement; the tables are {', '.join(TABLES)}, and {made}."
-        raise EosError(f"Spark cannot answer: {why}", remedy) from failure
+        reason = str(failure).splitlines()[0]
+        raise EosError(
+            f"Spark cannot run the query: {reason}",
+            f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {tables.pipeline.name}` writes them.",
+        ) from failure

@@ -1,4 +1,4 @@
-"""Where a command's tables go: as wide as the terminal, and unwrapped into a file or a pipe."""
+"""The console for tables: as wide as the terminal, and wide enough not to wrap in a file or pipe."""
 
 import sys
 

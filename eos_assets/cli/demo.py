@@ -1,4 +1,4 @@
-"""`eos demo`: the main job from beginning to end, on a Kafka and a Spark of its own."""
+"""`eos demo`: the main job from beginning to end, on a Kafka and a Spark that it starts."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from rich.table import Table
 from eos_assets.cli import checks
 from eos_assets.cli.console import console
 from eos_assets.cli.progress import bar, fetch_jars
-from eos_assets.cli.servers import interrupt
+from eos_assets.cli.up import interrupt
 from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.faults import Faults
@@ -38,25 +38,27 @@ from eos_assets.platform.settings import Settings
 if TYPE_CHECKING:
     import dagster as dg
 
-ROWS_A_FILE = 2_000
-#: Small slices, so that there are enough transactions to fail.
-SLICE_RECORDS = 10_000
+ROWS_PER_FILE = 2_000
+#: Small transaction batches, so that there are enough transactions to fail.
+BATCH_RECORDS = 10_000
 
 
 @click.command("demo")
-@click.option("--count", type=click.IntRange(1), default=100_000, show_default=True, help="How many integers.")
-@click.option("--failure-probability", type=float, default=0.3, show_default=True, help="Of each transaction.")
-@click.option("--seed", type=int, default=7, show_default=True, help="Which transactions fail.")
+@click.option("--count", type=click.IntRange(1), default=100_000, show_default=True, help="Number of integers.")
+@click.option(
+    "--failure-probability", type=float, default=0.3, show_default=True, help="Probability that a transaction fails."
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Selects the transactions that fail.")
 def demo_command(count: int, failure_probability: float, seed: int) -> None:
-    """Square a topic while transactions fail and a worker is killed, bring files to transactions and those to balances,
-    and prove that nothing went wrong.
+    """Square a topic while transactions fail and a worker is killed, turn files into transactions and those into
+    balances, and prove each result.
 
-    All of it as Dagster materializations, with their checks and audit tables. Status 0 only if every check passed.
-    Nothing of it outlives the command, and a running `eos up` is not touched.
+    All steps are Dagster materializations, with their checks and audit tables. Status 0 only if every check passed.
+    Nothing remains after the command, and a running `eos up` is not affected.
     """
     import dagster as dg
 
-    Faults(failure_probability, seed)  # refuses a probability that does not exist before anything starts
+    Faults(failure_probability, seed)  # refuses an invalid probability before anything is started
     config: dict[str, object] = {"failure_probability": failure_probability, "seed": seed, "max_attempts": 50}
     settings = Settings.load()
     fetch_jars(settings)
@@ -80,10 +82,10 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
 
 
 def sweep(demos: Path) -> None:
-    """Removes what a killed demo left: the folders of processes that are gone."""
+    """Remove the folders of killed demos: those of processes that no longer exist."""
     for folder in demos.iterdir():
-        named = re.fullmatch(r"(\d{1,9})-\w+", folder.name)
-        if named and not psutil.pid_exists(int(named.group(1))):
+        match = re.fullmatch(r"(\d{1,9})-\w+", folder.name)
+        if match and not psutil.pid_exists(int(match.group(1))):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -93,7 +95,7 @@ class Demo:
     def __init__(self, connection: Connection, folder: Path, instance: "dg.DagsterInstance", stderr: Console) -> None:
         import dagster as dg
 
-        from eos_assets.orchestration.pipeline import pipeline_definitions
+        from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
         from eos_assets.orchestration.resources.kafka import KafkaResource
         from eos_assets.orchestration.resources.lake import LakeResource
         from eos_assets.orchestration.resources.spark import SparkResource
@@ -102,7 +104,7 @@ class Demo:
         self.folder = folder
         self.instance = instance
         self.stderr = stderr
-        self.squares = replace(squares, batching=Batching(records=SLICE_RECORDS))
+        self.squares = replace(squares, batching=Batching(records=BATCH_RECORDS))
         self.results: dict[str, Any] = {}
         declared = [self.squares, file_transactions, balances]
         resources = {
@@ -114,23 +116,23 @@ class Demo:
         create_topics([topic for p in declared for topic in (p.source, *p.own_topics())], connection)
 
     def run(self, count: int, config: dict[str, object]) -> bool:
-        """The experiment, then the way from files to balances. True if every check passed and nothing is missing."""
+        """Run all pipelines. True if every check passed and no record is missing."""
         source = self.squares.source.name
         with bar(f"Filling {source}", count) as done:
             filled = fill(self.connection, source, count, progress=done)
-        self.materialize(self.squares, "Squaring, with failures on purpose", {**config, "kill_partition": 1})
+        self.materialize(self.squares, "Squaring, with injected failures", {**config, "kill_partition": 1})
         committed = self.read_back(self.squares.sinks[0].name)
         self.announce_files()
         self.materialize(file_transactions, "Files to transactions", {})
-        self.materialize(balances, "Transactions to balances, with failures on purpose", config)
+        self.materialize(balances, "Transactions to balances, with injected failures", config)
         table = Table("what", "value", title="eos demo", title_justify="left")
         broker = f"Apache Kafka {version_of('kafka_2.13')}, KRaft, {self.connection.bootstrap_servers}"
         table.add_row("broker", broker)
-        ways = (f"{p.source.name} → {p.sinks[0].name}" for p in (self.squares, file_transactions, balances))
-        table.add_row("topics", ", ".join(ways))
+        flows = (f"{p.source.name} → {p.sinks[0].name}" for p in (self.squares, file_transactions, balances))
+        table.add_row("topics", ", ".join(flows))
         table.add_row("records filled", f"{filled.written:,} at {filled.records_per_second:,.0f} records/s")
         chance = config["failure_probability"]
-        table.add_row("failures on purpose", f"each transaction with probability {chance}; one worker killed")
+        table.add_row("injected failures", f"each transaction with probability {chance}; one worker killed")
         table.add_row("records read back committed", f"{committed:,}")
         console().print(table)
         show_materializations(self.results)
@@ -138,12 +140,12 @@ class Demo:
         checks.show(rows)
         return committed == count and all(row["passed"] or row["severity"] == "WARN" for row in rows)
 
-    def materialize(self, pipeline: Pipeline, told: str, config: dict[str, object]) -> None:
-        """All partitions of one pipeline in one run, with its checks and tables."""
-        from eos_assets.orchestration.partitions import add_missing, range_tags
+    def materialize(self, pipeline: Pipeline, activity: str, config: dict[str, object]) -> None:
+        """Materialize all partitions of one pipeline in one run, with its checks and tables."""
+        from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 
-        with self.stderr.status(f"{told} …"):
-            add_missing(self.instance, pipeline.source.name, self.connection)
+        with self.stderr.status(f"{activity} …"):
+            add_new_partitions(self.instance, pipeline.source.name, self.connection)
             self.results[pipeline.name] = self.definitions.resolve_job_def(f"{pipeline.name}_job").execute_in_process(
                 instance=self.instance,
                 run_config={"ops": {pipeline.name: {"config": config}}, **checks.QUIET},
@@ -152,19 +154,19 @@ class Demo:
             )
 
     def announce_files(self) -> None:
-        """Files of several formats, and one that is not there: it becomes a dead letter."""
+        """Announce files of several formats, and one that does not exist: it becomes a dead letter."""
         folder = self.folder / "files"
         folder.mkdir()
         os.environ["EOS_FILES_ROOT"] = str(folder)
         paths = [
-            write_file(folder / f"transactions-{seed}.{name}", make_transactions(ROWS_A_FILE, seed=seed))
+            write_file(folder / f"transactions-{seed}.{name}", make_transactions(ROWS_PER_FILE, seed=seed))
             for seed, name in enumerate(("csv.gz", "jsonl.zst", "parquet"))
         ]
         files = [*(announcement(str(path)) for path in paths), announcement((folder / "lost.csv").as_uri())]
         announce(self.connection, file_transactions.source.name, files)
 
     def read_back(self, sink: str) -> int:
-        """Counts the committed records of the sink with a plain consumer."""
+        """Count the committed records of the sink with a plain consumer."""
         with self.stderr.status("Reading the sink back …"):
             return sum(1 for p in self.connection.partitions(sink) for _ in read_partition(self.connection, sink, p))
 
@@ -179,8 +181,9 @@ def show_materializations(results: dict[str, Any]) -> None:
             metadata = event.materialization.metadata
             asset = event.asset_key.to_user_string()
             if asset in sinks:
-                told = [f"{v:,}" if isinstance(v, int) else str(v) for v in (metadata[name].value for name in names)]
-                table.add_row(asset, event.partition, *told)
+                values = (metadata[name].value for name in names)
+                cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
+                table.add_row(asset, event.partition, *cells)
             elif "dagster/row_count" in metadata:
                 tables.add_row(asset, f"{metadata['dagster/row_count'].value:,}")
     console().print(table)

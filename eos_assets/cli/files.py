@@ -1,4 +1,4 @@
-"""`eos files`: files of made-up transactions, and their announcement on the topic that is read."""
+"""`eos files`: generate files of transactions, and announce files to the pipeline that reads them."""
 
 from pathlib import Path
 
@@ -30,19 +30,21 @@ def files_command() -> None:
 @click.option("--count", type=click.IntRange(0), default=1000, show_default=True, help="Transactions in each file.")
 @click.option(
     "--format", "formats", type=click.Choice([*FORMATS, "all"]), multiple=True, default=["csv"], show_default=True,
-    help="May be given several times; `all` makes one file of each.",
+    help="Repeatable; `all` writes one file of each.",
 )  # fmt: skip
-@click.option("--files", type=click.IntRange(1), default=1, show_default=True, help="How many files of each format.")
-@click.option("--accounts", type=click.IntRange(1), default=1000, show_default=True, help="How many accounts.")
+@click.option("--files", type=click.IntRange(1), default=1, show_default=True, help="Files of each format.")
+@click.option("--accounts", type=click.IntRange(1), default=1000, show_default=True, help="Number of accounts.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same files.")
-@click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where to. Default: EOS_FILES_ROOT.")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), help="The folder of the files. Default: EOS_FILES_ROOT."
+)
 def generate_command(
     count: int, formats: tuple[str, ...], files: int, accounts: int, seed: int, folder: Path | None
 ) -> None:
-    """Write files of made-up, realistic bank transactions, each transaction with an id of its own."""
+    """Write files of generated bank transactions, each with a unique id."""
     into = folder or Settings.load().files.root
     if into is None:
-        raise EosError("No folder is given.", "Say --dir FOLDER, or set EOS_FILES_ROOT.")
+        raise EosError("No folder is given.", "Use --dir FOLDER, or set EOS_FILES_ROOT.")
     into.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(name for name in chosen(formats) for _ in range(files)):
         path = into / f"transactions-{seed + number}.{name}"
@@ -56,14 +58,14 @@ def chosen(formats: tuple[str, ...]) -> list[str]:
 
 @files_command.command("announce")
 @click.argument("places", nargs=-1, required=True)
-@click.option("--format", "declared", type=click.Choice(FORMATS), help="Their format, if the name does not tell.")
+@click.option("--format", "declared", type=click.Choice(FORMATS), help="Their format, if the name does not show it.")
 @click.option("--plain", is_flag=True, help="Write the bare URL, without format and checksum.")
-@click.option("--topic", default="files-with-transactions", show_default=True, help="Where to.")
+@click.option("--topic", default="files-with-transactions", show_default=True, help="The topic to write to.")
 def announce_command(places: tuple[str, ...], declared: str | None, plain: bool, topic: str) -> None:
     """Write one record for each of PLACES, files or URLs, to the topic that file_transactions reads.
 
-    A file is announced by its file: URL with its sha256, so that a run notices if it is not the same any more; a URL
-    is announced as it is.
+    A file is announced by its file: URL with its sha256, so that a run detects a file that has changed; a URL is
+    announced as it is.
     """
     from eos_assets.pipelines.file_transactions import file_transactions
 

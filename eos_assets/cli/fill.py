@@ -1,4 +1,4 @@
-"""`eos fill`: integers into a topic."""
+"""`eos fill`: write integers into a topic."""
 
 import math
 
@@ -17,22 +17,20 @@ DEFAULT_PARTITIONS = 3
 
 def finite(ctx: click.Context, parameter: click.Parameter, rate: float | None) -> float | None:
     if rate is not None and not math.isfinite(rate):
-        raise click.BadParameter(f"{rate} is no number of records a second.")
+        raise click.BadParameter(f"{rate} is not a number of records per second.")
     return rate
 
 
 @click.command("fill")
 @click.argument("topic")
-@click.option("--count", type=click.IntRange(1), required=True, help="How many integers to add.")
+@click.option("--count", type=click.IntRange(1), required=True, help="The number of integers to add.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the topic, if it is created. Default: 3.")
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), callback=finite, help="At most so many records a second."
-)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), callback=finite, help="The most records per second.")
 def fill_command(topic: str, count: int, partitions: int | None, rate: float | None) -> None:
     """Write COUNT integers into TOPIC, key and value both the decimal string, each exactly once and in order.
 
-    An idempotent producer (acks=all) writes them to the partitions a Java client would choose. A further fill goes
-    on where the last one ended, and completes what an interrupted one left out.
+    An idempotent producer (acks=all) writes them to the partitions a Java client would choose. A further fill
+    continues where the last one ended, and completes an interrupted one.
     """
     connection = connect(Settings.load())
     existing = connection.metadata().topics.get(topic)
@@ -41,8 +39,8 @@ def fill_command(topic: str, count: int, partitions: int | None, rate: float | N
         click.echo(f"Created topic {topic} with {partitions or DEFAULT_PARTITIONS} partitions.")
     elif partitions is not None and len(existing.partitions) != partitions:
         raise EosError(
-            f"Topic {topic} has {len(existing.partitions)} partitions, not {partitions}; it was left as it is.",
-            f"Say --partitions {len(existing.partitions)}, or fill another topic.",
+            f"Topic {topic} has {len(existing.partitions)} partitions, not {partitions}; it was left unchanged.",
+            f"Use --partitions {len(existing.partitions)}, or fill another topic.",
         )
     with bar(f"Filling {topic}", count) as done:
         filled = fill(connection, topic, count, rate=rate, progress=done)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""The options that several commands share."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ Command = Callable[..., None]
 
 
 def pipeline_options(command: Command) -> Command:
-    """The pipeline's name, and where to look for it."""
+    """The pipeline's name, and the modules that declare pipelines."""
     module = click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
     return click.argument("pipeline")(module(command))
 
@@ -23,4 +23,4 @@ def mode_option(command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="For scripts.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)

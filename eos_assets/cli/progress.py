@@ -12,7 +12,7 @@ from eos_assets.platform.settings import Settings
 
 @contextmanager
 def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function that takes how much is done by now."""
+    """Show a progress bar; the yielded function sets its value."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(description, total=total)
@@ -20,7 +20,7 @@ def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def fetch_jars(settings: Settings) -> None:
-    """Fetches the jars with a bar, if there is anything to fetch."""
+    """Fetch the jars with a progress bar, unless all of them are present."""
     if find_damaged(settings.jars_dir):
         with bar("Fetching jars, once", len(read_lock())) as done:
             fetch(settings, done)

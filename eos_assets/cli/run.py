@@ -1,4 +1,4 @@
-"""`eos plan` and `eos run`: what would be done, and doing it."""
+"""`eos run`: run a pipeline, with a bar for each source partition."""
 
 import json
 import threading
@@ -10,61 +10,17 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
-from eos_assets.cli.progress import fetch_jars
+from eos_assets.cli.target import prepare
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.declare.registry import find_pipeline
 from eos_assets.experiment.baselines import delivery_of
 from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
-from eos_assets.platform.cluster import connect
-from eos_assets.platform.settings import Settings
 from eos_assets.run.plan import make_plan
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
 
 COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "stale": "yellow"}
-
-
-@click.command("plan")
-@pipeline_options
-@mode_option
-@json_option
-def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool) -> None:
-    """Show how each source partition of PIPELINE stands and what a run would write. Writes nothing."""
-    chosen = find_pipeline(pipeline, modules)
-    plans = make_plan(chosen, connect(Settings.load()), mode=Mode(mode))
-    if as_json:
-        rows = [
-            {
-                "partition": p.partition,
-                "position": p.position,
-                "last_stable_offset": p.stable_end,
-                "high_watermark": p.high_watermark,
-                "log_start": p.log_start,
-                "lag": p.lag,
-                "transactions": p.transactions(chosen.batching.records),
-            }
-            for p in plans
-        ]
-        click.echo(json.dumps(rows, indent=2))
-        return
-    table = Table(title=f"plan of {chosen.name}: {chosen.source.name} → {', '.join(s.name for s in chosen.sinks)}")
-    for column in ("partition", "position", "last stable", "log start", "lag", "would write", "transactions"):
-        table.add_column(column, justify="right")
-    for p in plans:
-        would = f"[{p.position}, {p.end})" if p.range.size else "nothing"
-        numbers = (
-            p.partition,
-            p.position,
-            p.stable_end,
-            p.log_start,
-            p.lag,
-            would,
-            p.transactions(chosen.batching.records),
-        )
-        table.add_row(*map(str, numbers))
-    console().print(table)
 
 
 @click.command("run")
@@ -74,7 +30,7 @@ def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bo
 @click.option(
     "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; repeatable."
 )
-@click.option("--max-records", type=click.IntRange(1), help="At most so many offsets of each partition.")
+@click.option("--max-records", type=click.IntRange(1), help="At most this number of offsets of each partition.")
 @click.option(
     "--max-attempts", type=click.IntRange(1), default=20, show_default=True, help="Spark jobs before giving up."
 )
@@ -99,26 +55,23 @@ def run_command(
     failure_kind: str,
     seed: int,
 ) -> None:
-    """Bring PIPELINE up to the last stable offset of its source: one transaction per partition and slice.
+    """Bring PIPELINE up to the last stable offset of its source: one transaction per partition and batch.
 
-    Status 0 if every chosen partition got there. Running it again, or twice at once, does no harm.
+    Status 0 if every chosen partition reached it. Running it again, or twice at once, does no harm.
     """
-    settings = Settings.load()
-    chosen = find_pipeline(pipeline, modules)
+    faults = Faults(probability=failure_probability, seed=seed, kind=failure_kind)  # refuses an invalid probability
+    settings, chosen, connection = prepare(pipeline, modules)
     options = RunOptions(
         mode=Mode(mode),
         delivery=delivery_of(Mode(mode)),
         partitions=partitions or None,
         max_records=max_records,
         max_attempts=max_attempts,
-        faults=Faults(probability=failure_probability, seed=seed, kind=failure_kind),
+        faults=faults,
         lake=settings.lake if chosen.stateful else None,
         accepted_spark=settings.accept_spark,
     )
-    connection = connect(settings)
-    connection.metadata()
-    fetch_jars(settings)
-    report = watched_run(chosen, connection, options)
+    report = run_with_progress(chosen, connection, options)
     if as_json:
         rows = [outcome.row() for outcome in report.summary()]
         facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
@@ -129,15 +82,17 @@ def run_command(
         raise click.exceptions.Exit(1)
 
 
-def watched_run(pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
-    """Runs with a bar per partition, fed from the ledger."""
+def run_with_progress(pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
+    """Run, with a bar for each partition that follows the ledger."""
     from eos_assets.orchestration.resources.spark import SparkResource
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         options.say = lambda text: progress.console.print(text, markup=False)
         ended = threading.Event()
-        watcher = threading.Thread(target=watch, args=(pipeline, connection, options, progress, ended), daemon=True)
+        watcher = threading.Thread(
+            target=follow_positions, args=(pipeline, connection, options, progress, ended), daemon=True
+        )
         watcher.start()
         try:
             return run_pipeline(pipeline, SparkResource().spark_session, connection, options)
@@ -146,10 +101,10 @@ def watched_run(pipeline: Pipeline, connection: Connection, options: RunOptions)
             watcher.join()
 
 
-def watch(
+def follow_positions(
     pipeline: Pipeline, connection: Connection, options: RunOptions, progress: Progress, ended: threading.Event
 ) -> None:
-    """Positions, a look a second. Watching never disturbs the run: what it cannot read it does not show."""
+    """Read the positions once a second. An error here must not disturb the run: what cannot be read is not shown."""
     bars: dict[int, tuple[TaskID, int]] = {}
     while True:
         last = ended.wait(1.0)
@@ -178,18 +133,22 @@ def show(report: RunReport) -> None:
         table.add_column(column, justify="right")
     for o in rows:
         colour = COLOURS.get(o.outcome, "red")
-        numbers = (o.records_in, o.records_out, o.skipped, o.dead, o.transactions)
-        told = [f"{n:,}" for n in numbers]
-        tries = f"{report.attempts}·{o.task_attempt + 1}"
+        counts = [f"{n:,}" for n in (o.records_in, o.records_out, o.skipped, o.dead, o.transactions)]
+        attempts = f"{report.attempts}·{o.task_attempt + 1}"
         table.add_row(
-            str(o.partition), f"[{o.start}, {o.next})", *told, f"{o.commit_ms:.0f}", tries, f"[{colour}]{o.outcome}"
+            str(o.partition),
+            f"[{o.start}, {o.next})",
+            *counts,
+            f"{o.commit_ms:.0f}",
+            attempts,
+            f"[{colour}]{o.outcome}",
         )
     console().print(table if rows else f"{report.pipeline}: nothing new to do, nothing written.")
     for o in rows:
         if o.reason:
             console().print(f"partition {o.partition}: {o.reason}", markup=False)
     written = sum(o.records_in for o in rows)
-    end = "complete" if report.complete else f"gave up after {report.attempts} attempt(s)"
-    console().print(f"{end}: {written:,} records in {report.seconds:.1f} s", markup=False)
+    ending = "complete" if report.complete else f"gave up after {report.attempts} attempt(s)"
+    console().print(f"{ending}: {written:,} records in {report.seconds:.1f} s", markup=False)
     if not report.complete and report.failures:
         console().print(f"last failure: {report.failures[-1]}", markup=False)

@@ -1,4 +1,4 @@
-"""What most commands begin with: the pipeline, a Kafka that answers, and the jars for Spark."""
+"""The pipeline and the cluster on which a command works."""
 
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.declare.pipeline import Pipeline
@@ -8,8 +8,8 @@ from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 
 
-def reach(name: str, modules: tuple[str, ...]) -> tuple[Settings, Pipeline, Connection]:
-    """Clear errors, in this order: an unknown pipeline, no Kafka, jars that cannot be fetched."""
+def prepare(name: str, modules: tuple[str, ...]) -> tuple[Settings, Pipeline, Connection]:
+    """Find the pipeline, connect to Kafka and fetch the jars, and refuse in this order."""
     settings = Settings.load()
     pipeline = find_pipeline(name, modules)
     connection = connect(settings)

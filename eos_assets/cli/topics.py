@@ -1,4 +1,4 @@
-"""`eos topics`: the declared topics and how they stand on the cluster."""
+"""`eos topics`: create the declared topics, and compare them with the cluster."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,8 @@ def topics_command() -> None:
     """Create and compare the declared topics. An existing topic is never altered."""
 
 
-def choosing(command: Callable[..., None]) -> Callable[..., None]:
-    """The options with which both commands choose topics."""
+def topic_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options by which both commands choose topics."""
     names = click.argument("names", nargs=-1)
     pipelines = click.option("--pipeline", "pipelines", multiple=True, help="Only the topics of this pipeline.")
     modules = click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
@@ -32,31 +32,30 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @topics_command.command("create")
-@choosing
+@topic_options
 def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Create the declared topics that do not exist yet: all of them, or only NAMES."""
     show(create_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
 
 
 @topics_command.command("list")
-@choosing
+@topic_options
 def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
     """Compare the declared topics with the cluster; writes nothing."""
     show(compare_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
 
 
 def chosen(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode) -> list[Topic]:
-    found = find_pipelines(modules)
-    picked = [find_pipeline(name, modules) for name in pipelines] or list(found.values())
-    declared = {topic.name: topic for p in picked for topic in (p.source, *p.own_topics(mode))}
+    declaring = [find_pipeline(name, modules) for name in pipelines] or list(find_pipelines(modules).values())
+    declared = {topic.name: topic for p in declaring for topic in (p.source, *p.own_topics(mode))}
     for name in names:
         if name not in declared:
-            raise EosError(f"No topic {name} is declared.", f"Declared are: {', '.join(declared)}.")
+            raise EosError(f"No topic {name} is declared.", f"Choose among the declared ones: {', '.join(declared)}.")
     return [declared[name] for name in names] or list(declared.values())
 
 
 def show(reports: list[TopicReport]) -> None:
-    """Prints one line per topic; status 1 if one differs from its declaration."""
+    """Print one line per topic, and fail if one differs from its declaration."""
     table = Table("topic", "partitions", "state", "differences")
     for report in reports:
         state = f"[{COLOURS[report.outcome]}]{report.outcome}"
@@ -65,6 +64,6 @@ def show(reports: list[TopicReport]) -> None:
     different = [report.topic.name for report in reports if report.outcome == "different"]
     if different:
         raise EosError(
-            f"{', '.join(different)}: the topic is not as declared, and it was left as it is.",
+            f"{', '.join(different)}: the topic is not as declared; it was left unchanged.",
             "Change the declaration, or change the topic yourself with Kafka's own tools.",
         )

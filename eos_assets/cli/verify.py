@@ -1,4 +1,4 @@
-"""`eos verify`: every invariant, from the topics themselves."""
+"""`eos verify`: evaluate every invariant from the topics themselves."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
-from eos_assets.cli.target import reach
+from eos_assets.cli.target import prepare
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.verify.verification import Verification
@@ -22,19 +22,21 @@ ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 @pipeline_options
 @mode_option
 @json_option
-@click.option("--full", is_flag=True, help="Look at all that is retained, not only at what came since the last proof.")
+@click.option(
+    "--full", is_flag=True, help="Check everything that is retained, not only what was written since the last proof."
+)
 @click.option("--isolation", type=ISOLATION, default="read_committed", show_default=True, help="How to read the sink.")
 def verify_command(
     pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, full: bool, isolation: str
 ) -> None:
     """Read source, sink, dead letters and ledger of PIPELINE and evaluate every invariant; status 1 if one is broken.
 
-    A proof that holds is remembered, and the next one goes on from there; --full begins at the beginning again.
-    With --isolation read_uncommitted it shows what a reader would see that does not ask for committed data only.
+    A proof that holds is recorded, and the next one continues from there; --full starts from the beginning.
+    --isolation read_uncommitted shows what a reader sees that does not ask for committed records only.
     """
     from eos_assets.orchestration.resources.spark import SparkResource
 
-    settings, chosen, connection = reach(pipeline, modules)
+    settings, chosen, connection = prepare(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
         spark = SparkResource().spark_session
         result = verify_pipeline(
@@ -54,7 +56,7 @@ def verify_command(
 
 
 def show(result: Verification, isolation: str = "read_committed") -> None:
-    """One line per invariant with the figures behind it, then the counter-examples."""
+    """Print one line per invariant with its figures, then the counter-examples."""
     table = Table("invariant", "", "found", title=title(result, isolation))
     for finding in result.findings:
         table.add_row(finding.name, mark(finding), finding.detail)
@@ -65,7 +67,7 @@ def show(result: Verification, isolation: str = "read_committed") -> None:
                 f"{finding.name}:", *(f"  {example}" for example in finding.examples), sep="\n", markup=False
             )
     if gone := result.figures["no_longer_provable"]:
-        console().print(f"Retention has taken the proof of {gone:,} source offsets: neither green nor red.")
+        console().print(f"{gone:,} source offsets are no longer provable, because of retention: neither green nor red.")
     for line in result.versions:
         console().print(f"code version, {line}", markup=False)
 

@@ -11,7 +11,7 @@ from eos_assets.audit import increment
 from eos_assets.audit.check import audit_matches_ledger
 from eos_assets.audit.increment import Increment
 from eos_assets.audit.tables import REACHED, AuditTables
-from eos_assets.cli.audit import answered
+from eos_assets.cli.audit import query
 from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.platform.settings import project_root
 from eos_assets_tests.orchestration.platform import Platform, evaluations
@@ -183,7 +183,7 @@ def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:
     place = lab.read()[0]
     asked = questions[1].replace("'datasink'", f"'{lab.sink}'").replace("sink_partition = 1", "sink_partition = 0")
     asked = asked.replace("sink_offset = 4711", f"sink_offset = {place.offset()}")
-    runs, origin, rejected = (answered(tables, question)[1] for question in (questions[0], asked, questions[2]))
+    runs, origin, rejected = (query(tables, question)[1] for question in (questions[0], asked, questions[2]))
     assert [row[1:3] for row in runs] == [(3, 60)]
     assert len(origin) == 1
     assert rejected == [("no integer", 1)]

@@ -24,4 +24,4 @@ class Failing(Commands):
 def test_every_error_of_kafka_is_told() -> None:
     run = CliRunner().invoke(Failing("eos"), ["run"])
     assert run.exit_code == 1
-    assert "Kafka says: not so (INVALID_CONFIG)" in run.stderr
+    assert "Kafka reported: not so (INVALID_CONFIG)" in run.stderr

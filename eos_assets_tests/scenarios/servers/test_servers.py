@@ -130,7 +130,7 @@ def the_commands_tell_by_their_status(servers: str) -> None:
     part = json.loads(eos("run", "squares", "--partition", "0", "--max-records", "10", "--json").stdout)
     assert [(row["partition"], row["records_in"]) for row in part["partitions"]] == [(0, 10)]
     eos("run", "squares")
-    assert "Spark cannot answer" in eos("audit", "squares", "--sql", "select nothing", status=1).stderr
+    assert "Spark cannot run the query" in eos("audit", "squares", "--sql", "select nothing", status=1).stderr
     producer = Producer({"bootstrap.servers": servers})
     producer.produce("datasink", b"[/x] 25", b"[bold]5", 0)
     producer.flush()

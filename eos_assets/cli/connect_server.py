@@ -9,7 +9,7 @@ from eos_assets.platform.settings import Settings
 
 
 @click.command("connect-server")
-@click.option("--master", required=True, help="The Spark to run on, e.g. spark://host:7077.")
+@click.option("--master", required=True, help="The Spark master to run on, e.g. spark://host:7077.")
 @click.option("--host", required=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=15002, show_default=True, help="The port to listen on.")
 @click.option("--name", help="The host name by which executors reach this server. Default: the host.")

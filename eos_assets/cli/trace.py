@@ -1,0 +1,76 @@
+"""`eos trace`: where a record came from, or what became of it."""
+
+import time
+
+import click
+from rich.table import Table
+
+from eos_assets.cli.console import console
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.registry import find_pipelines
+from eos_assets.errors import EosError
+from eos_assets.platform.cluster import connect
+from eos_assets.platform.settings import Settings
+from eos_assets.run.preflight.topics import existing_topics
+from eos_assets.verify.trace import Link, origin_of, outcome_of, unnamed, without_output
+
+
+@click.command("trace")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@click.argument("offset", type=click.IntRange(0))
+@click.option("--source", "from_source", is_flag=True, help="TOPIC is a source: show what became of its record.")
+@click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
+def trace_command(topic: str, partition: int, offset: int, from_source: bool, modules: tuple[str, ...]) -> None:
+    """Show where the record at OFFSET of TOPIC/PARTITION came from; with --source, what became of it."""
+    pipelines = pipelines_of(topic, from_source, modules)
+    connection = connect(Settings.load())
+    partitions = existing_topics(pipelines[0], connection, [topic])[topic].partitions
+    if partition not in partitions:
+        raise EosError(f"{topic} has no partition {partition}.", f"Choose among its {len(partitions)} partitions.")
+    links: list[Link] = []
+    for pipeline in pipelines:
+        if from_source:
+            links += outcome_of(pipeline, connection, partition, offset)
+        elif origin := origin_of(pipeline, connection, topic, partition, offset):
+            links.append(origin)
+    if links:
+        show(links)
+        return
+    if from_source:
+        reason = "; ".join(f"{p.name}: {without_output(p, connection, partition, offset)}" for p in pipelines)
+    else:
+        reason = unnamed(connection, topic, partition, offset)
+    console().print(f"{topic}/{partition}/{offset}: {reason}", markup=False)
+    raise click.exceptions.Exit(0 if from_source else 1)
+
+
+def show(links: list[Link]) -> None:
+    table = Table("source record", "became", "sequence", "transaction", "run", "attempt", "committed at", "code")
+    for link in links:
+        table.add_row(link.source, link.became, str(link.sequence), *transaction(link))
+    console().print(table)
+
+
+def transaction(link: Link) -> tuple[str, ...]:
+    entry = link.entry
+    if entry is None:
+        return ("?", "?", "?", "?", "?")
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.ended_ms / 1000))
+    attempt = f"{entry.run_attempt}·{entry.task_attempt + 1}"
+    return f"[{entry.start}, {entry.next})", entry.run, attempt, when, entry.code_version
+
+
+def pipelines_of(topic: str, from_source: bool, modules: tuple[str, ...]) -> list[Pipeline]:
+    """The pipelines that read this topic, or write it."""
+    chosen = []
+    for pipeline in find_pipelines(modules).values():
+        written = {sink.name for sink in pipeline.sinks} | {pipeline.names().dead_letters}
+        if topic == pipeline.source.name if from_source else topic in written:
+            chosen.append(pipeline)
+    if not chosen:
+        raise EosError(
+            f"No pipeline {'reads' if from_source else 'writes'} {topic}.",
+            "`eos trace TOPIC PARTITION OFFSET` takes a sink, with --source it takes a source.",
+        )
+    return chosen

@@ -1,0 +1,59 @@
+"""`eos up`: start the servers of this machine."""
+
+import signal
+from types import FrameType
+
+import click
+from rich.console import Console
+
+from eos_assets.cli.progress import fetch_jars
+from eos_assets.cli.status import show_servers
+from eos_assets.local.stack import Stack
+from eos_assets.platform.settings import Settings
+
+PORT = click.IntRange(1, 65535)
+
+
+@click.command("up")
+@click.option("--brokers", type=click.Choice(["1", "3"]), help="1, or 3 with replication 3 and min ISR 2. Default: 1.")
+@click.option(
+    "--kafka-port", type=PORT, help="First port of the brokers; each takes two. Default: EOS_KAFKA_PORT, 9092."
+)
+@click.option("--spark-port", type=PORT, help="Port of Spark Connect. Default: EOS_SPARK_CONNECT_PORT, 15002.")
+@click.option("--dagster-port", type=PORT, help="Port of the Dagster webserver. Default: EOS_DAGSTER_PORT, 3000.")
+@click.option(
+    "--secured/--not-secured", default=None, help="Kafka with SASL/SCRAM over TLS and access lists. Default: open."
+)
+@click.option("--dagster/--no-dagster", default=True, help="Whether to start the Dagster webserver and daemon, too.")
+def up_command(
+    brokers: str | None,
+    kafka_port: int | None,
+    spark_port: int | None,
+    dagster_port: int | None,
+    secured: bool | None,
+    dagster: bool,
+) -> None:
+    """Start Kafka, Spark Connect and Dagster on this machine, on loopback, and leave them running.
+
+    A running server is kept, and one that died is started again with its data. Ctrl-C stops what this call started.
+    """
+    settings = Settings.load()
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, interrupt)
+    fetch_jars(settings)
+    stderr = Console(stderr=True, highlight=False)
+    with stderr.status("Checking what is running …") as status:
+        servers = Stack(settings).up(
+            brokers=int(brokers) if brokers else None,
+            kafka_port=kafka_port or settings.kafka_port,
+            spark_port=spark_port or settings.spark_connect_port,
+            dagster_port=(dagster_port or settings.dagster_port) if dagster else None,
+            on_progress=status.update,
+            secured=secured,
+        )
+    show_servers(servers)
+
+
+def interrupt(signum: int, frame: FrameType | None) -> None:
+    """Handle a termination like Ctrl-C, so that what was started is stopped again."""
+    raise KeyboardInterrupt
