@@ -1,10 +1,10 @@
-"""The three delivery semantics, side by side."""
+"""The delivery modes: exactly once, and the two baseline deliveries to compare it with."""
 
 from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What a failure does to the data: nothing, doubles it, or loses it."""
+    """How often a failure lets a source record take effect."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"

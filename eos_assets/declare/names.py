@@ -1,4 +1,4 @@
-"""The names that a pipeline leaves on a cluster: a public contract, see docs/contract.md."""
+"""The names that a pipeline uses on a cluster: a public contract, see docs/contract.md."""
 
 import re
 from dataclasses import dataclass
@@ -8,8 +8,11 @@ from eos_assets.declare.modes import Mode
 
 @dataclass(frozen=True)
 class Names:
-    """All names of one pipeline in one delivery mode and generation. A weaker mode has its own, so it never spoils the
-    real ones; so has a later generation, to begin anew. Only the transactional id stays: it fences them all."""
+    """All names of one pipeline in one delivery mode and generation.
+
+    A baseline delivery has names of its own, so that it never damages the real topics, and so has each generation.
+    Only the transactional id is the same for all of them, so that each fences the others.
+    """
 
     pipeline: str
     source: str
@@ -19,57 +22,61 @@ class Names:
 
     @property
     def group(self) -> str:
-        return f"eos/{self.pipeline}{self._later('/')}{self._weaker('/')}"
+        return f"eos/{self.pipeline}{self._suffix('/')}"
 
     @property
     def proofs(self) -> str:
-        """The group whose offsets say up to where everything was proven."""
+        """The group whose offsets are the checkpoint of the proof."""
         return f"{self.group}/proven"
 
     def transactional_id(self, partition: int) -> str:
-        """Never a run id, an attempt or a host in it: the id must outlive them to fence them."""
+        """Without a run id, an attempt or a host, because it must outlive them to fence them."""
         return f"{self.transactional_prefix}{self.source}/{partition}"
 
     @property
     def transactional_prefix(self) -> str:
-        """What all transactional ids of the pipeline begin with, for access lists."""
+        """The common prefix of the pipeline's transactional ids, for access lists."""
         return f"eos/{self.pipeline}/"
 
     @property
     def ledger(self) -> str:
-        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.ledger"
+        return self._own_topic("ledger")
 
     @property
     def provenance(self) -> str:
-        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.provenance"
+        return self._own_topic("provenance")
 
     @property
     def changelog(self) -> str:
         """The state of a stateful pipeline: key → state, compacted."""
-        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.changelog"
+        return self._own_topic("changelog")
 
     @property
     def seen(self) -> str:
         """The business keys that a stateful pipeline has seen within its horizon, compacted."""
-        return f"eos.{self.pipeline}{self._later('.')}{self._weaker('.')}.seen"
+        return self._own_topic("seen")
 
     @property
     def dead_letters(self) -> str:
         return f"{self.sink(self.default_sink)}-dead-letters"
 
     def sink(self, topic: str) -> str:
-        return f"{topic}{self._weaker('.')}"
+        return f"{topic}{self._mode_suffix('.')}"
 
-    def _later(self, separator: str) -> str:
-        return "" if self.generation == 1 else f"{separator}{self.generation}"
+    def _own_topic(self, purpose: str) -> str:
+        return f"eos.{self.pipeline}{self._suffix('.')}.{purpose}"
 
-    def _weaker(self, separator: str) -> str:
+    def _suffix(self, separator: str) -> str:
+        generation = "" if self.generation == 1 else f"{separator}{self.generation}"
+        return f"{generation}{self._mode_suffix(separator)}"
+
+    def _mode_suffix(self, separator: str) -> str:
         return "" if self.mode is Mode.EXACTLY_ONCE else f"{separator}{self.mode}"
 
 
 def parse_transactional_id(text: str) -> tuple[str, str, int]:
-    """The inverse of `Names.transactional_id`: pipeline, source topic, partition."""
+    """Pipeline, source topic and partition: the inverse of `Names.transactional_id`."""
     match = re.fullmatch(r"eos/([^/]+)/([^/]+)/(\d+)", text)
     if match is None:
-        raise ValueError(f"{text} is no transactional id of ours")
+        raise ValueError(f"{text} is not a transactional id of a pipeline")
     return match.group(1), match.group(2), int(match.group(3))

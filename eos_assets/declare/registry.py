@@ -1,4 +1,4 @@
-"""Finds the declared pipelines: in this project, in modules named by the user, and through entry points."""
+"""The declared pipelines of this project, of modules that the user names, and of installed packages."""
 
 import importlib
 import importlib.metadata
@@ -10,54 +10,54 @@ from types import ModuleType
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 
-#: A user's package names its pipeline modules under this entry point group.
+#: The entry point group under which a package names its pipeline modules.
 ENTRY_POINTS = "eos_assets.pipelines"
-#: The package of the pipelines that this project brings along.
+#: The package of this project's own pipelines.
 OWN_PIPELINES = "eos_assets.pipelines"
-#: The modules that the user named in this process.
-named: set[ModuleType] = set()
+#: The modules that the user named in this process. They are shipped to the Spark workers.
+user_modules: set[ModuleType] = set()
 
 
 def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
-    """Every pipeline by its name. Two of one name would share a ledger and a group, so they are refused."""
-    found: dict[str, tuple[Pipeline, str]] = {}
+    """All pipelines by name. Two with one name are refused, because they would share a ledger and a group."""
+    declared: dict[str, tuple[Pipeline, str]] = {}
     for module in (*project_modules(), *named_modules(modules), *entry_point_modules()):
         for value in vars(module).values():
             if not isinstance(value, Pipeline):
                 continue
-            known = found.setdefault(value.name, (value, module.__name__))
-            if known[0] is not value:
+            first, first_module = declared.setdefault(value.name, (value, module.__name__))
+            if first is not value:
                 raise EosError(
-                    f"Two pipelines are named {value.name}: one in {known[1]}, one in {module.__name__}.",
-                    "Give one of them another name: the name is its ledger, its group and its transactional id.",
+                    f"Two pipelines are named {value.name}: one in {first_module}, one in {module.__name__}.",
+                    "Rename one of them: ledger, group and transactional id are named after the pipeline.",
                 )
-    pipelines = {name: pipeline for name, (pipeline, _) in sorted(found.items())}
+    pipelines = {name: pipeline for name, (pipeline, _) in sorted(declared.items())}
     refuse_undeclared_sharing(pipelines.values())
     return pipelines
 
 
 def refuse_undeclared_sharing(pipelines: Iterable[Pipeline]) -> None:
-    """What a second pipeline writes to a sink would look invented to the first one, unless both say that they share."""
+    """Refuse pipelines that write to one topic without declaring it: to each, the other's records look invented."""
     for one, other in combinations(pipelines, 2):
         theirs = {topic.name for topic in other.own_topics()}
         shared = [topic.name for topic in one.own_topics() if topic.name in theirs]
-        silent = [pipeline.name for pipeline in (one, other) if not pipeline.shared_sink]
-        if shared and silent:
+        undeclared = [pipeline.name for pipeline in (one, other) if not pipeline.shared_sink]
+        if shared and undeclared:
             raise EosError(
-                f"{one.name} and {other.name} both write to {shared[0]}, and without a declaration each would take the "
-                "other's records for invented ones.",
-                f"Declare shared_sink=True in {' and '.join(silent)}, or give one of them a sink of its own.",
+                f"Pipelines {one.name} and {other.name} both write to {shared[0]} without declaring it.",
+                f"Declare shared_sink=True in {' and '.join(undeclared)}, or give one of them a sink of its own.",
             )
 
 
 def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:
-    found = find_pipelines(modules)
-    if name not in found:
+    """The pipeline with this name."""
+    pipelines = find_pipelines(modules)
+    if name not in pipelines:
         raise EosError(
             f"There is no pipeline {name}.",
-            f"Known are: {', '.join(found)}. One of your own is found with --module your.module.",
+            f"Use one of {', '.join(pipelines)}, or name the module of your own with --module your.module.",
         )
-    return found[name]
+    return pipelines[name]
 
 
 def project_modules() -> list[ModuleType]:
@@ -66,12 +66,13 @@ def project_modules() -> list[ModuleType]:
 
 
 def named_modules(names: Iterable[str]) -> list[ModuleType]:
-    modules = [imported(name) for name in names]
-    named.update(modules)
+    modules = [import_pipelines(name) for name in names]
+    user_modules.update(modules)
     return modules
 
 
-def imported(name: str) -> ModuleType:
+def import_pipelines(name: str) -> ModuleType:
+    """Import a module that declares pipelines. The error names the module and a remedy."""
     try:
         return importlib.import_module(name)
     except EosError:
@@ -79,14 +80,16 @@ def imported(name: str) -> ModuleType:
     except (ImportError, TypeError, ValueError) as error:
         raise EosError(
             f"Module {name} cannot be imported: {error}.",
-            "Check its name (as in `import`, no path), and that it is installed or in PYTHONPATH.",
+            "Check its name (as in `import`, not a path), and that it is installed or in PYTHONPATH.",
         ) from error
     except Exception as error:
-        remedy = "Mend it."
+        remedy = "Fix the module."
         if "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error):
-            remedy = "Give a udf its return type as a type (StringType(), not 'string'); make columns in the transform."
+            remedy = (
+                "Declare the return type of a UDF as an object (StringType()), and create columns in the transform."
+            )
         raise EosError(f"Module {name} raises {type(error).__name__}: {str(error).rstrip('.')}.", remedy) from error
 
 
 def entry_point_modules() -> list[ModuleType]:
-    return [imported(point.value) for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
+    return [import_pipelines(point.value) for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]

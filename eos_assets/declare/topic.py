@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from eos_assets.errors import EosError
 
 FOREVER = -1
-#: What outlives the loss of a broker: three replicas, two of them in sync before an acknowledgement.
+#: What survives the loss of a broker: three replicas, of which two must be in sync for an acknowledgement.
 REPLICAS, IN_SYNC = 3, 2
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One declaration of a topic.
+    """A declared topic.
 
-    Undeclared replication is what survives the loss of a broker where there are three (3 replicas, 2 in sync),
-    and 1 on a single development broker. Undeclared retention is the broker's own.
+    By default it has 3 replicas, 2 of them in sync, where there are three brokers, and 1 replica on a single
+    development broker. The default retention is that of the broker.
     """
 
     name: str
@@ -25,21 +25,22 @@ class Topic:
     retention_ms: int | None = None
     compacted: bool = False
     max_message_bytes: int | None = None
-    #: How long a compacted topic keeps its tombstones: a reader that takes longer might miss a deletion.
+    #: How long a compacted topic keeps its tombstones. A reader that takes longer may miss a deletion.
     delete_retention_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
             raise EosError(
-                f"{self.name!r} is no topic name.", "Use letters, digits, '.', '_' and '-', at most 249 of them."
+                f"{self.name!r} is not a valid topic name.",
+                "Use at most 249 letters, digits, '.', '_' and '-'.",
             )
-        for what in ("partitions", "replication", "min_insync_replicas"):
-            value = getattr(self, what)
+        for setting in ("partitions", "replication", "min_insync_replicas"):
+            value = getattr(self, setting)
             if value is not None and value < 1:
-                raise EosError(f"Topic {self.name} declares {what}={value}.", f"Declare at least 1 for {what}.")
+                raise EosError(f"Topic {self.name}: {setting}={value} is not valid.", "Use at least 1.")
 
     def config(self, brokers: int) -> dict[str, str]:
-        """The topic's settings on a cluster of that many brokers."""
+        """The topic's settings on a cluster with this number of brokers."""
         replication = self.replicas(brokers)
         config = {
             "min.insync.replicas": str(self.min_insync_replicas or max(1, replication - 1)),
@@ -56,4 +57,5 @@ class Topic:
         return config
 
     def replicas(self, brokers: int) -> int:
+        """The number of replicas on a cluster with this number of brokers."""
         return self.replication or min(REPLICAS, brokers)

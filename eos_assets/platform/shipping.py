@@ -46,7 +46,7 @@ def pickle_modules_by_value() -> None:
     """Functions of the modules of --module travel as code: the executors cannot import those modules."""
     from pyspark.cloudpickle.cloudpickle import register_pickle_by_value
 
-    for module in registry.named:
+    for module in registry.user_modules:
         register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 

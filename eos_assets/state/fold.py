@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.declare.fold_by_key import ByKey
+from eos_assets.declare.fold_by_key import SinglePassResult
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
 from eos_assets.kafka.partitioner import partitions_of
@@ -119,7 +119,7 @@ class Folding:
         outputs, changed = result
         check_shape(outputs, self.pipeline.name)
         self.check_changed(changed)
-        together = self.together(result.rows, outputs) if isinstance(result, ByKey) else None
+        together = self.together(result.rows, outputs) if isinstance(result, SinglePassResult) else None
         everything = united([travelling(outputs), *frames])
         return Folded(everything, [self.changed(changed), *changes], together, tuple(frames), kept)
 

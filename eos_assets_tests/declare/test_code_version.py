@@ -1,4 +1,4 @@
-"""The version of a transform: what it covers, and what it must not hold."""
+"""The version of a transform covers what decides its outputs, and nothing that differs between processes."""
 
 import importlib
 import linecache
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from eos_assets.declare.code_version import Texts, code_version
+from eos_assets.declare.code_version import SourceCollector, code_version
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
@@ -92,12 +92,12 @@ def test_the_code_version_follows_functions_through_the_package_and_no_further(
 
 
 def test_the_project_s_own_versions_are_the_same_in_every_process() -> None:
-    told = (
+    script = (
         "from eos_assets.declare.registry import find_pipelines\n"
         "print([p.code_version for p in find_pipelines().values()])"
     )
     runs = [
-        subprocess.run([sys.executable, "-c", told], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)
+        subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)
         for seed in ("1", "2")
     ]
     assert runs[0].stdout
@@ -139,26 +139,27 @@ def multiply(factor: int, records: Any, unit: int = 1) -> Any:
         (partial(multiply, 2, unit=1), partial(multiply, 2, unit=2)),
     ],
 )
-def test_the_code_version_covers_what_a_function_was_made_with(one: Any, other: Any) -> None:
+def test_the_code_version_covers_what_a_function_was_created_with(one: Any, other: Any) -> None:
     versions = [code_version(function, [Topic("t")]) for function in (one, one, other)]
     assert versions[0] == versions[1]
     assert versions[0] != versions[2]
 
 
 class Anything:
-    """Its text is another one in every process."""
+    """An object whose repr differs in every process."""
 
 
 def test_no_address_in_memory_is_in_the_code_version() -> None:
     class Kind(Enum):
         THING = Anything()
 
-    texts = "\n".join(Texts("eos_assets_tests").of(scaled(Anything(), [Kind.THING, {Anything(), multiply}, Anything])))
+    function = scaled(Anything(), [Kind.THING, {Anything(), multiply}, Anything])
+    texts = "\n".join(SourceCollector("eos_assets_tests").collect(function))
     assert "def transform" in texts
     assert " at 0x" not in texts
 
 
-def test_a_frame_in_a_closure_is_not_asked_for_anything() -> None:
+def test_no_attribute_of_a_frame_in_a_closure_is_read() -> None:
     class Frame:
         def __getattr__(self, name: str) -> Any:
             raise AssertionError(name)
@@ -173,7 +174,7 @@ def test_a_partial_function_may_be_declared_and_a_callable_object_needs_a_versio
 
     declared = pipeline(source=Topic("s"), sink=Topic("t"))(partial(multiply, 2))
     assert declared.name == "multiply"
-    with pytest.raises(EosError, match=r"nobody can tell the version.*\n.*give a code_version"):
+    with pytest.raises(EosError, match=r"version of its code cannot be determined.*\n.*declare code_version"):
         pipeline(source=Topic("s"), sink=Topic("t"), name="p")(CalledLikeAFunction())
     assert (
         pipeline(source=Topic("s"), sink=Topic("t"), name="p", code_version="1")(CalledLikeAFunction()).code_version
@@ -181,6 +182,6 @@ def test_a_partial_function_may_be_declared_and_a_callable_object_needs_a_versio
     )
 
 
-def test_a_code_version_may_be_given() -> None:
+def test_a_code_version_may_be_declared() -> None:
     given = pipeline(source=Topic("s"), sink=Topic("t"), name="p", code_version="2026-11")(lambda records: records)
     assert given.code_version == "2026-11"
