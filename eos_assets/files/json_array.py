@@ -1,6 +1,6 @@
 """Rows of a JSON array, read element by element: memory holds a batch of them, however long the array is.
 
-`docs/decisions/0014-standard-library-for-files.md` says why this is not ijson.
+`docs/decisions/0016-standard-library-for-files.md` says why this is not ijson.
 """
 
 import codecs

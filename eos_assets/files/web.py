@@ -1,7 +1,7 @@
 """Files of `http:` and `https:` URLs, from declared hosts only.
 
 The connection is made to the very address that was checked, so a name that resolves to another address a moment later
-leads nowhere. `docs/decisions/0014-standard-library-for-files.md` says why this is not urllib3.
+leads nowhere. `docs/decisions/0016-standard-library-for-files.md` says why this is not urllib3.
 """
 
 import contextlib

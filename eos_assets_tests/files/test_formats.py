@@ -22,6 +22,7 @@ from eos_assets.files.access import Access
 from eos_assets.files.errors import FileError, RowError
 from eos_assets.files.formats import FORMATS
 from eos_assets.files.generate import make_transactions, write_file
+from eos_assets.files.json_array import JsonArrayReader
 from eos_assets.files.json_rows import read_json_lines
 from eos_assets.files.limits import Meter
 from eos_assets.files.spool import spool
@@ -205,6 +206,21 @@ def test_numbers_in_json_keep_their_digits(access: Access) -> None:
     missing = "row 2: invalid JSON: no element between a comma and the ]"
     assert missing in reason(put(access, "f.json", f"[{text},]"), access)
     assert "row 2: truncated" in reason(put(access, "g.json", f"[{text},"), access)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 17])
+def test_an_array_is_the_same_wherever_its_bytes_are_cut(size: int) -> None:
+    class ShortReads(io.BytesIO):
+        def read(self, _: int | None = -1) -> bytes:
+            return super().read(size)
+
+    objects = [row(text='ü "\\ 😀', other=[True, None, {"a": -1.5e3}]), row(amount="0", account="A2"), row(text="")]
+    content = json.dumps(objects, ensure_ascii=False, indent=1) + " \n"
+    (rows,) = JsonArrayReader(ShortReads(content.encode()), 1 << 20).read()
+    assert rows.columns["text"].to_pylist() == ['ü "\\ 😀', None, ""]
+    assert rows.columns["account"].to_pylist() == ["A1", "A2", "A1"]
+    (escaped,) = JsonArrayReader(ShortReads(json.dumps(objects).encode()), 1 << 20).read()
+    assert escaped.columns == rows.columns
 
 
 @pytest.mark.parametrize("after", [b"\xff\xfe garbage", b"\n\xe2\x82", b" " * 300_000 + b"\xff{"])
