@@ -1,6 +1,6 @@
-"""The fixtures of all tests: one real broker and one Spark session for each process that runs tests.
+"""The fixtures of all tests: one real broker and one Spark session for each test process.
 
-pyproject.toml names this module as a plugin of pytest. Fixtures of one folder alone are in its `conftest.py`.
+pyproject.toml names this module as a pytest plugin. Fixtures that only one folder uses are in its `conftest.py`.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
 from eos_assets_tests.sink.watcher import Watcher
 
-#: A loaded machine is no bug: how long an example takes says nothing.
+#: The duration of an example depends on the load of the machine, so it has no deadline.
 hypothesis.settings.register_profile("real", deadline=None)
 hypothesis.settings.load_profile("real")
 
@@ -40,7 +40,7 @@ MakeTopic = Callable[..., Topic]
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Gives all tests of a folder to one process: the scenarios of a folder share their servers."""
+    """Runs all tests of a folder in one process: the scenarios of a folder share their servers."""
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid.partition("::")[0].rpartition("/")[0]
@@ -48,13 +48,13 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
-    """What `--dist loadscope` means here."""
+    """The scheduler of `--dist loadscope`."""
     return ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home of its own for this run, and the project's jars, fetched if they are not there."""
+    """An EOS_HOME for this test process, with the project's jars, which are fetched if they are missing."""
     for name, value in QUICKLY_COMPILED.items():
         os.environ.setdefault(name, value)
     project = Settings.load()
@@ -64,7 +64,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings.load()
 
 
-#: An Ivy settings file of a mirror that has nothing: whoever asks it needs the network and fails.
+#: Ivy settings with an empty mirror: a fetch from it fails.
 EMPTY_MIRROR = """\
 <ivysettings>
   <settings defaultResolver="mirror"/>
@@ -77,7 +77,7 @@ EMPTY_MIRROR = """\
 
 @pytest.fixture
 def copied(settings: Settings, tmp_path: Path) -> Settings:
-    """A copy of the jars that a test may damage, and a mirror that has nothing."""
+    """A copy of the jars that a test may damage, and an empty mirror."""
     shutil.copytree(settings.jars_dir, tmp_path / "jars", copy_function=os.link)
     (tmp_path / "mirror.xml").write_text(EMPTY_MIRROR.format(folder=tmp_path / "nothing"))
     return settings.model_copy(update={"jars_dir": tmp_path / "jars", "ivy_settings": tmp_path / "mirror.xml"})
@@ -85,7 +85,7 @@ def copied(settings: Settings, tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """The broker named by EOS_BOOTSTRAP_SERVERS, else one that lives as long as the run."""
+    """The broker of EOS_BOOTSTRAP_SERVERS, else one that lives as long as this process."""
     if settings.bootstrap_servers:
         yield connect(settings)
         return
@@ -99,7 +99,7 @@ def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    """The Spark named by EOS_SPARK, else one in this process."""
+    """The Spark of EOS_SPARK, else one in this process."""
     session = SparkResource(address=settings.spark or "in-process").spark_session
     yield session
     session.stop()
@@ -107,24 +107,24 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def make_topic(connection: Connection) -> Iterator[MakeTopic]:
-    """Makes topics with names that no other run has, and deletes them afterwards."""
-    made: list[str] = []
+    """Creates topics with unique names, and deletes them afterwards."""
+    created: list[str] = []
 
     def make(**declared: int) -> Topic:
         topic = Topic(f"test-{uuid.uuid4().hex[:12]}", **declared)  # type: ignore[arg-type]
         create_topics([topic], connection)
-        made.append(topic.name)
+        created.append(topic.name)
         return topic
 
     yield make
-    if made:
-        for future in connection.admin.delete_topics(made).values():
+    if created:
+        for future in connection.admin.delete_topics(created).values():
             future.result()
 
 
 @pytest.fixture
 def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty EOS_HOME for one test, and no other cluster in sight. What runs there ends with the test."""
+    """An empty EOS_HOME for one test, without any other cluster. Its servers are stopped after the test."""
     monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.delenv("EOS_SPARK", raising=False)
     monkeypatch.setenv("EOS_HOME", str(tmp_path / "home"))
@@ -136,7 +136,7 @@ def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
-    """Declares a pipeline and creates its topics; they are deleted afterwards."""
+    """Declares a pipeline and creates its topics, which are deleted afterwards."""
     labs: list[Lab] = []
 
     def make(transform: Callable[[DataFrame], DataFrame] = squared, **declared: Any) -> Lab:
@@ -150,14 +150,15 @@ def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if child.status() == psutil.STATUS_STOPPED:
-                child.resume()  # a test that failed has left it: it would hold a task of Spark for ever
+                child.resume()  # left by a failed test, it would block a Spark task for ever
     for lab in labs:
         if lab.watcher:
             lab.watcher.stop()
     names = sorted({name for lab in labs for name in lab.made})
-    there = set(connection.metadata().topics)
-    for future in connection.admin.delete_topics([name for name in names if name in there]).values() if names else ():
-        future.result()
+    existing = connection.metadata().topics
+    if left := [name for name in names if name in existing]:
+        for future in connection.admin.delete_topics(left).values():
+            future.result()
 
 
 @pytest.fixture

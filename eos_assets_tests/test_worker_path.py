@@ -1,4 +1,4 @@
-"""Spark's archives leave a worker's path where PySpark is installed in the version that runs, and only there."""
+"""Spark's archives are dropped from a worker's path only if the installed PySpark has the version that is running."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sys.path
 
 
-def test_archives_leave_the_path_and_shipped_code_stays(path: list[str]) -> None:
+def test_archives_are_dropped_and_shipped_code_stays(path: list[str]) -> None:
     drop_archives()
     assert set(ARCHIVES) & {*path, *sys.path_importer_cache} == set()
     assert path[0] == "/tasks/eos_assets-1.zip"

@@ -1,16 +1,15 @@
 """Waiting for a condition, with a deadline."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
-Found = TypeVar("Found")
+from eos_assets.deadlines import poll_until
+
+Value = TypeVar("Value")
 
 
-def wait_for(condition: Callable[[], Found], seconds: float = 60, pause: float = 0.02) -> Found:
-    """The first true answer of the condition; fails when none comes in time. A pause spares whom it asks."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(pause)
-    return found
+def wait_for(condition: Callable[[], Value], seconds: float = 60, pause: float = 0.02) -> Value:
+    """Return the first true value of the condition, or fail at the deadline. A longer pause spares the server."""
+    value = poll_until(condition, seconds, pause)
+    assert value, f"not within {seconds} s"
+    return value

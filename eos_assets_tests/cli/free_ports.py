@@ -1,9 +1,9 @@
-"""Ports for `eos up` that nobody uses now."""
+"""Ports for `eos up` that are free now."""
 
 import random
 import socket
 
-#: Below the ports from which systems take those of outgoing connections, so that none of these comes between.
+#: Below the ephemeral ports, so that no outgoing connection takes one of them.
 RANGE = range(12_000, 30_000, 8)
 
 
@@ -18,9 +18,9 @@ def free_ports() -> dict[str, str]:
 
 
 def is_free(port: int) -> bool:
-    with socket.socket() as one:
+    with socket.socket() as server:
         try:
-            one.bind(("127.0.0.1", port))
+            server.bind(("127.0.0.1", port))
         except OSError:
             return False
         return True

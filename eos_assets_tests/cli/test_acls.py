@@ -1,4 +1,4 @@
-"""`eos acls`: the documented commands are those that it prints, and it needs no broker."""
+"""`eos acls` prints the documented commands, and needs no broker."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_the_documented_permissions_are_those_of_the_pipeline(home: Path) -> Non
     assert {line.split("--operation ")[1].split()[0] for line in added} == {"Create", "Alter"}
 
 
-def test_what_an_administrator_needs_is_in_every_command(home: Path) -> None:
+def test_the_options_of_an_administrator_are_in_every_command(home: Path) -> None:
     access = ("--bootstrap-server", "kafka:9093", "--command-config", "my admin.properties")
     printed = eos("acls", "squares", "--principal", "User:squares", *access).stdout.splitlines()
     plain = eos("acls", "squares", "--principal", "User:squares").stdout.splitlines()

@@ -1,4 +1,4 @@
-"""`eos demo` removes what killed demos left, and nothing else."""
+"""`eos demo` removes the folders of killed demos, and no others."""
 
 import os
 import subprocess

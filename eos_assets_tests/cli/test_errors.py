@@ -1,4 +1,4 @@
-"""Errors that a user can mend are told without a stack trace."""
+"""Errors that a user can fix are printed without a stack trace."""
 
 import click
 from click.testing import CliRunner
@@ -8,11 +8,11 @@ from eos_assets.cli import Commands
 
 
 class Narrower(KafkaException):
-    """As confluent_kafka has some, for example for the values of records."""
+    """A subclass, as confluent_kafka has for the serialization of values."""
 
 
 class Failing(Commands):
-    """Whatever is called fails."""
+    """Every command fails."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         def fail() -> None:
@@ -21,7 +21,7 @@ class Failing(Commands):
         return click.Command(cmd_name, callback=fail)
 
 
-def test_every_error_of_kafka_is_told() -> None:
+def test_every_kafka_error_is_printed() -> None:
     run = CliRunner().invoke(Failing("eos"), ["run"])
     assert run.exit_code == 1
     assert "Kafka reported: not so (INVALID_CONFIG)" in run.stderr

@@ -1,4 +1,4 @@
-"""The options of all commands: what a help text shows is what the command takes."""
+"""The options of all commands: a command accepts what its help text shows."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,14 @@ def options(command: click.Command, name: str) -> Iterator[tuple[str, click.Para
     if isinstance(command, click.Group):
         context = click.Context(command)
         for child in command.list_commands(context):
-            found = command.get_command(context, child)
-            assert found is not None, f"{name} {child} is listed"
-            yield from options(found, f"{name} {child}")
+            subcommand = command.get_command(context, child)
+            assert subcommand is not None, f"{name} {child} is listed"
+            yield from options(subcommand, f"{name} {child}")
     yield from ((f"{name} {parameter.name}", parameter) for parameter in command.params)
 
 
-def test_choices_are_given_as_they_are_shown() -> None:
-    """Click takes the members of an enumeration by other names than their values."""
+def test_choices_are_accepted_as_they_are_shown() -> None:
+    """Click accepts the members of an enumeration by their names, not by their values."""
     choices = {name: p.type for name, p in options(main, "eos") if isinstance(p.type, click.Choice)}
     assert "eos topics list mode" in choices
     for name, choice in choices.items():

@@ -1,4 +1,4 @@
-"""`eos topics create` and `eos fill`, told by their status and their last line."""
+"""`eos topics create` and `eos fill`: the exit status and the last line."""
 
 import re
 from pathlib import Path
@@ -36,10 +36,10 @@ def test_a_fill_ends_with_its_speed(connection: Connection, make_topic: MakeTopi
     topic = make_topic(partitions=2).name
     run = eos("fill", topic, "--count", "1000", EOS_BOOTSTRAP_SERVERS=connection.bootstrap_servers)
     last = run.stdout.splitlines()[-1]
-    told = rf"Wrote 1000 records to {topic}: the integers 0 to 999, in [\d.]+ s, [\d,]+ records/s\."
-    assert re.fullmatch(told, last), last
+    expected = rf"Wrote 1000 records to {topic}: the integers 0 to 999, in [\d.]+ s, [\d,]+ records/s\."
+    assert re.fullmatch(expected, last), last
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "0", "-1"])
-def test_a_rate_that_is_none_is_refused(rate: str) -> None:
+def test_an_invalid_rate_is_refused(rate: str) -> None:
     assert "Invalid value for '--rate'" in eos("fill", "t", "--count", "1", "--rate", rate, status=2).stderr

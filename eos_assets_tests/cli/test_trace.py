@@ -1,4 +1,4 @@
-"""`eos preview` and `eos trace` where there is nothing to look at: told with what to do."""
+"""`eos preview` and `eos trace` without topics or records: the error names the remedy."""
 
 import shlex
 import uuid
@@ -20,18 +20,18 @@ def plain(records):
 """
 
 
-def test_topics_that_are_missing_or_empty_and_offsets_behind_the_end_are_told(
+def test_missing_or_empty_topics_and_offsets_past_the_end_are_reported(
     connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"look_{uuid.uuid4().hex[:8]}"
-    source, sink, module = f"{name}-source", f"{name}-sink", ("--module", "eos_test_look")
-    (tmp_path / "eos_test_look.py").write_text(MODULE.format(name=name))
+    name = f"trace_{uuid.uuid4().hex[:8]}"
+    source, sink, module = f"{name}-source", f"{name}-sink", ("--module", "eos_test_trace")
+    (tmp_path / "eos_test_trace.py").write_text(MODULE.format(name=name))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("EOS_BOOTSTRAP_SERVERS", connection.bootstrap_servers)
-    command = f"eos topics create --pipeline {name} --module eos_test_look"
-    for look in (("preview", name), ("trace", sink, "0", "0"), ("trace", "--source", source, "0", "0")):
-        assert f"Create them with `{command}`." in eos(*look, *module, status=1).stderr
-    eos(*shlex.split(command)[1:])
+    create = f"eos topics create --pipeline {name} --module eos_test_trace"
+    for command in (("preview", name), ("trace", sink, "0", "0"), ("trace", "--source", source, "0", "0")):
+        assert f"Create them with `{create}`." in eos(*command, *module, status=1).stderr
+    eos(*shlex.split(create)[1:])
     try:
         assert f"{source}/0 is empty." in eos("trace", "--source", source, "0", "0", *module, status=1).stderr
         assert f"{sink}/0/1: the partition is empty" in eos("trace", sink, "0", "1", *module, status=1).stdout
@@ -41,6 +41,6 @@ def test_topics_that_are_missing_or_empty_and_offsets_behind_the_end_are_told(
         assert f"{sink}/0/1: the partition ends at 1" in eos("trace", sink, "0", "1", *module, status=1).stdout
         assert "no committed map names it" in eos("trace", sink, "0", "0", *module, status=1).stdout
     finally:
-        made = [topic for topic in connection.metadata().topics if name in topic]
-        for future in connection.admin.delete_topics(made).values():
+        created = [topic for topic in connection.metadata().topics if name in topic]
+        for future in connection.admin.delete_topics(created).values():
             future.result()

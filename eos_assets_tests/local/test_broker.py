@@ -1,4 +1,4 @@
-"""A real Kafka: what it acknowledged survives stop, SIGKILL and restart."""
+"""The local Kafka: acknowledged records survive stop, SIGKILL and restart."""
 
 import signal
 import subprocess
@@ -21,7 +21,9 @@ from eos_assets_tests.waiting import wait_for
 
 
 def test_acknowledged_data_survives_stop_and_kill(settings: Settings, tmp_path: Path) -> None:
-    with KafkaCluster(tmp_path / "größer 😀 \\n", settings=settings) as cluster:  # names that Java reads in its own way
+    with KafkaCluster(
+        tmp_path / "größer 😀 \\n", settings=settings
+    ) as cluster:  # characters that a Java properties file escapes
         connection = Connection(cluster.bootstrap_servers)
         create_topics([Topic("t")], connection)
         assert (cluster.nodes[0].data / "meta.properties").is_file()
@@ -41,15 +43,15 @@ def test_acknowledged_data_survives_stop_and_kill(settings: Settings, tmp_path: 
 
 def test_everything_listens_on_loopback_only(connection: Connection, settings: Settings) -> None:
     if settings.bootstrap_servers:
-        pytest.skip("the broker of EOS_BOOTSTRAP_SERVERS is not ours")
+        pytest.skip("EOS_BOOTSTRAP_SERVERS names a broker that these tests did not start")
     port = int(connection.bootstrap_servers.rpartition(":")[2])
     listening = [(c.pid, c.laddr) for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-    (broker,) = {pid for pid, at in listening if at and at.port == port}
-    addresses = {at.ip for pid, at in listening if at and pid == broker}
+    (broker,) = {pid for pid, address in listening if address and address.port == port}
+    addresses = {address.ip for pid, address in listening if address and pid == broker}
     assert all(address in ("127.0.0.1", "::ffff:127.0.0.1", "::1") for address in addresses), addresses
 
 
-def test_a_broker_that_does_not_come_up_shows_the_end_of_its_log(settings: Settings, tmp_path: Path) -> None:
+def test_a_broker_that_does_not_start_shows_the_end_of_its_log(settings: Settings, tmp_path: Path) -> None:
     cluster = KafkaCluster(tmp_path, settings=settings)
     cluster.start()
     cluster.stop()

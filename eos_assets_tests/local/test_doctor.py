@@ -1,4 +1,4 @@
-"""`eos doctor`: asks for the ports of `eos up` only where it is needed, and reaches a Spark that is elsewhere."""
+"""`eos doctor` checks the ports of `eos up` only where it is needed, and connects to a Spark elsewhere."""
 
 import socket
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ def listening() -> Iterator[str]:
 
 @pytest.fixture
 def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr(doctor, "check_brokers", lambda _: "not asked")
+    monkeypatch.setattr(doctor, "check_brokers", lambda _: "not checked")
     return settings.model_copy(update={"home": tmp_path, "bootstrap_servers": None, "spark": None})
 
 
-def findings(settings: Settings) -> dict[str, Diagnosis]:
-    return {found.name: found for found in examine(settings)}
+def diagnoses(settings: Settings) -> dict[str, Diagnosis]:
+    return {diagnosis.name: diagnosis for diagnosis in examine(settings)}
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def findings(settings: Settings) -> dict[str, Diagnosis]:
         ("kafka:9092", "yarn", set()),
     ],
 )
-def test_only_the_ports_that_are_needed_here_are_looked_at(
+def test_only_the_ports_of_servers_that_are_needed_are_checked(
     here: Settings, kafka: str | None, spark: str | None, ports: set[str]
 ) -> None:
-    found = findings(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark}))
+    found = diagnoses(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark}))
     assert set(found) & PORTS == ports
     assert "Spark" not in found
 
 
 @pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
 def test_a_spark_elsewhere_is_reached(here: Settings, listening: str, address: str) -> None:
-    assert findings(here.model_copy(update={"spark": address.format(listening)}))["Spark"] == Diagnosis(
+    assert diagnoses(here.model_copy(update={"spark": address.format(listening)}))["Spark"] == Diagnosis(
         "Spark", True, f"{listening} answers"
     )
 
 
-def test_a_spark_that_nobody_serves_is_told_without_its_token(here: Settings) -> None:
+def test_an_unreachable_spark_is_named_without_its_token(here: Settings) -> None:
     port = ReservedPort()
-    found = findings(here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"}))["Spark"]
+    found = diagnoses(here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"}))["Spark"]
     port.release()
     assert not found.ok
     assert found.detail == f"No Spark answers at {LOOPBACK}:{port.number}."

@@ -1,4 +1,4 @@
-"""What a home says about the cluster that it holds."""
+"""The data of a home determines its cluster."""
 
 from pathlib import Path
 
@@ -36,13 +36,13 @@ def test_three_brokers_stay_three_when_one_has_lost_its_data(stack: Stack) -> No
     assert len(stack.cluster(None, 9092, []).nodes) == 3
 
 
-def test_passwords_of_a_cluster_that_was_never_formatted_decide_nothing(stack: Stack) -> None:
+def test_passwords_of_a_cluster_that_was_never_formatted_are_ignored(stack: Stack) -> None:
     leave_passwords(stack)
     assert stack.cluster(None, 9092, []).secured is None
     assert stack.security() is None
 
 
-def test_the_passwords_of_a_formatted_cluster_stay(stack: Stack) -> None:
+def test_the_passwords_of_a_formatted_cluster_are_kept(stack: Stack) -> None:
     format_broker(stack, 1)
     leave_passwords(stack)
     assert stack.cluster(None, 9092, []).secured is not None

@@ -1,4 +1,4 @@
-"""Folders that cannot be written and disks that are full are named, without a stack trace."""
+"""Folders and locks: an error names the folder or the holder, without a stack trace."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def unprivileged() -> Iterator[None]:
-    """Root may write everywhere, so root becomes nobody for the test."""
+    """Root may write everywhere, so root becomes the user `nobody` for the test."""
     if os.geteuid() != 0:
         yield
         return
@@ -36,7 +36,7 @@ def unprivileged() -> Iterator[None]:
 def read_only(tmp_path: Path) -> Path:
     folder = tmp_path / "read-only"
     folder.mkdir()
-    for parent in (folder, *folder.parents[:3]):  # nobody must get here to be refused here
+    for parent in (folder, *folder.parents[:3]):  # the user `nobody` must be able to reach the folder
         parent.chmod(parent.stat().st_mode | 0o055)
     folder.chmod(0o555)
     return folder
@@ -52,7 +52,7 @@ def test_a_folder_without_write_permission_is_named(read_only: Path, unprivilege
 
 @pytest.fixture
 def unreadable(tmp_path: Path) -> Iterator[Path]:
-    """A place in a folder into which nobody may look."""
+    """A path in a folder that the user `nobody` cannot read."""
     folder = tmp_path / "unreadable"
     folder.mkdir()
     folder.chmod(0)
@@ -60,7 +60,9 @@ def unreadable(tmp_path: Path) -> Iterator[Path]:
     folder.chmod(0o700)
 
 
-def test_what_may_not_be_looked_at_is_no_stack_trace(settings: Settings, unreadable: Path, unprivileged: None) -> None:
+def test_an_unreadable_folder_does_not_raise_a_stack_trace(
+    settings: Settings, unreadable: Path, unprivileged: None
+) -> None:
     with pytest.raises(EosError, match="is not a readable file"):
         Settings.load({"EOS_HOME": "/", "EOS_KAFKA_CA_FILE": str(unreadable)})
     assert free_bytes(unreadable) > 0
@@ -82,12 +84,12 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         Path("/dev/full").write_text("x")
 
 
-def test_too_little_space_is_named_before_anything_starts(tmp_path: Path) -> None:
+def test_too_little_space_is_named_before_a_server_starts(tmp_path: Path) -> None:
     with pytest.raises(EosError, match=r"is full: \d+ MB free, \d+ MB needed"):
         require_space(tmp_path / "not" / "yet", needed=1 << 60)
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     write_atomically(tmp_path / "state", "one")
     write_atomically(tmp_path / "state", "two")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("state", "two")]

@@ -1,4 +1,4 @@
-"""Jars: fetched once, believed only when they match the lock, replaced whole or not at all."""
+"""Jars: fetched once, accepted only if they match the lock, replaced all or none."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from eos_assets_tests.local.damage import damage
 
 
 def test_the_second_time_needs_no_network(copied: Settings) -> None:
-    found = ensure_jars("broker", copied)
-    assert any(jar.name == f"kafka_2.13-{version_of('kafka_2.13')}.jar" for jar in found)
-    assert all(jar.is_file() for jar in found)
+    ensured = ensure_jars("broker", copied)
+    assert any(jar.name == f"kafka_2.13-{version_of('kafka_2.13')}.jar" for jar in ensured)
+    assert all(jar.is_file() for jar in ensured)
 
 
-def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> None:
+def test_a_jar_that_the_mirror_lacks_is_named_and_the_others_stay(copied: Settings) -> None:
     name = next(iter(read_lock()))
     damage(copied, name)
     with pytest.raises(EosError, match="jars could not be fetched") as error:
@@ -25,7 +25,7 @@ def test_what_a_mirror_lacks_is_named_and_the_rest_stays(copied: Settings) -> No
     assert find_damaged(copied.jars_dir) == [name]
 
 
-def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
+def test_new_jars_leave_other_files_in_their_folder(tmp_path: Path) -> None:
     for jar in ("draft/broker/new.jar", "draft/spark/new.jar", "jars/broker/old.jar", "jars/mine.txt"):
         (tmp_path / jar).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / jar).touch()
@@ -37,7 +37,7 @@ def test_new_jars_leave_what_else_is_in_their_folder(tmp_path: Path) -> None:
     ]
 
 
-def test_ivy_settings_that_are_no_file_are_named(copied: Settings, tmp_path: Path) -> None:
+def test_missing_ivy_settings_are_named(copied: Settings, tmp_path: Path) -> None:
     damage(copied, next(iter(read_lock())))
     with pytest.raises(EosError, match="is not a file"):
         ensure_jars("broker", copied.model_copy(update={"ivy_settings": tmp_path / "absent.xml"}))

@@ -1,4 +1,4 @@
-"""Java: found as Spark finds it, and refused with the remedy when it cannot run the servers."""
+"""Java: found as Spark finds it, and refused with a remedy if it cannot run the servers."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from eos_assets.errors import EosError
 from eos_assets.platform.java import find_java, major
 
 
-def java_that_says(folder: Path, text: str, status: int = 0) -> Path:
-    """Another version of Java cannot be had for real on every machine, so a script speaks for it."""
+def fake_java(folder: Path, text: str, status: int = 0) -> Path:
+    """A script instead of another version of Java, which not every machine has."""
     executable = folder / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit {status}\n")
@@ -23,7 +23,7 @@ def test_the_java_of_this_machine_is_usable() -> None:
     assert (java.home / "bin" / "java").exists()
 
 
-def test_no_java_says_how_to_get_one(tmp_path: Path) -> None:
+def test_without_java_the_remedy_names_the_versions(tmp_path: Path) -> None:
     with pytest.raises(EosError, match=r"No Java in the PATH[\s\S]*Install Java 17 or 21"):
         find_java({"PATH": str(tmp_path)})
 
@@ -35,13 +35,13 @@ def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "25"])
 def test_a_wrong_version_is_named(tmp_path: Path, version: str) -> None:
-    home = java_that_says(tmp_path, f'openjdk version "{version}" 2024-01-01')
+    home = fake_java(tmp_path, f'openjdk version "{version}" 2024-01-01')
     with pytest.raises(EosError, match=f"Java {version}"):
         find_java({"JAVA_HOME": str(home)})
 
 
-def test_a_java_that_does_not_start_is_quoted(tmp_path: Path) -> None:
-    home = java_that_says(tmp_path, "cannot allocate memory", status=1)
+def test_the_output_of_a_failing_java_is_quoted(tmp_path: Path) -> None:
+    home = fake_java(tmp_path, "cannot allocate memory", status=1)
     with pytest.raises(EosError, match="cannot allocate memory"):
         find_java({"JAVA_HOME": str(home)})
 

@@ -1,4 +1,4 @@
-"""A proxy that leads nowhere keeps nobody from our own servers."""
+"""A proxy that does not work does not affect servers on this machine."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ class Page(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def page() -> Iterator[str]:
         thread.join()
 
 
-def test_a_probe_goes_past_the_proxy(proxied: None, page: str) -> None:
+def test_a_probe_bypasses_the_proxy(proxied: None, page: str) -> None:
     assert probe.serves(page)
 
 
-def test_a_grpc_probe_goes_past_the_proxy(proxied: None) -> None:
+def test_a_grpc_probe_bypasses_the_proxy(proxied: None) -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port(f"{LOOPBACK}:0")
     server.start()
@@ -54,7 +54,7 @@ def test_a_grpc_probe_goes_past_the_proxy(proxied: None) -> None:
         server.stop(0)
 
 
-def test_this_machine_joins_the_hosts_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_is_added_to_the_hosts_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "intranet, 127.0.0.1")
     monkeypatch.setenv("NO_PROXY", "intranet,other")
     for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 from eos_assets.errors import EosError
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import spark_address
-from eos_assets.orchestration.sensors import default_status
+from eos_assets.orchestration.sensors.runs import default_status
 from eos_assets.platform.cluster import connect, credentials
 from eos_assets.platform.settings import SETTINGS, Settings, markdown_table, project_root
 from eos_assets_tests.cli.command import eos
@@ -92,7 +92,7 @@ def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, message: 
         ),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused(
+def test_inconsistent_settings_are_refused(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""Three brokers: what two of them acknowledge survives the kill of any one."""
+"""Three brokers: records that two of them acknowledged survive the kill of any one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Jars that are fetched over the network: the locked ones, whole or not at all."""
+"""Jars that are fetched over the network: the locked ones, all or none."""
 
 import os
 import signal
@@ -12,18 +12,18 @@ from eos_assets_tests.local.damage import damage
 from eos_assets_tests.waiting import wait_for
 
 
-def test_a_damaged_jar_is_noticed_and_fetched_again(settings: Settings, copied: Settings) -> None:
+def test_a_damaged_jar_is_detected_and_fetched_again(settings: Settings, copied: Settings) -> None:
     name = next(name for name in read_lock() if name.startswith("spark/delta-spark"))
     damage(copied, name)
     assert find_damaged(copied.jars_dir) == [name]
     fetched: list[int] = []
-    jars_now = ensure_jars("spark", copied.model_copy(update={"ivy_settings": settings.ivy_settings}), fetched.append)
+    ensured = ensure_jars("spark", copied.model_copy(update={"ivy_settings": settings.ivy_settings}), fetched.append)
     assert find_damaged(copied.jars_dir) == []
     assert fetched == list(range(1, len(read_lock()) + 1))
-    assert [jar.parent.name for jar in jars_now] == ["spark"] * len(jars_now)
+    assert [jar.parent.name for jar in ensured] == ["spark"] * len(ensured)
 
 
-def test_a_killed_fetch_does_not_count(settings: Settings, tmp_path: Path) -> None:
+def test_a_killed_fetch_leaves_no_jars(settings: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "jars"
     env = {**os.environ, "EOS_JARS_DIR": str(folder)}
     with subprocess.Popen([*EOS, "jars"], env=env, stderr=subprocess.DEVNULL, start_new_session=True) as child:

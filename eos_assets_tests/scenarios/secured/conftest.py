@@ -1,4 +1,4 @@
-"""A secured broker with one pipeline on it, and a user who may do exactly what the pipeline needs."""
+"""A secured broker with one pipeline, and a user who has exactly the permissions that the pipeline needs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -52,12 +52,12 @@ OPERATIONS = {
 
 @dataclass
 class Guarded:
-    """The cluster as its administrator and as the user see it."""
+    """The cluster, and its connections as administrator and as user."""
 
     cluster: KafkaCluster
     admin: Connection
     user: Connection
-    #: Where clients show a certificate.
+    #: The listener for clients with a certificate.
     certificate_listener: str
 
     def allow(self, permission: Permission, principal: str = f"User:{USER}") -> None:
@@ -78,9 +78,9 @@ class Guarded:
 
 
 def add_user(admin: Connection, name: str, password: str) -> Connection:
-    """A new user with SCRAM credentials; they travel and are stored salted."""
-    how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion(name, how, password.encode())
+    """Create a user with SCRAM credentials, which are sent and stored salted."""
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(name, info, password.encode())
     for future in admin.admin.alter_user_scram_credentials([change]).values():
         future.result()
     return replace(admin, security=replace(admin.security, username=name, password=password))
@@ -95,15 +95,15 @@ def guarded(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
         admin = cluster.connection
         create_topics([PIPELINE.source, *PIPELINE.own_topics()], admin)
         fill(admin, PIPELINE.source.name, 90)
-        made = Guarded(cluster, admin, add_user(admin, USER, CANARY), f"{LOOPBACK}:{port.number}")
+        guarded = Guarded(cluster, admin, add_user(admin, USER, CANARY), f"{LOOPBACK}:{port.number}")
         for permission in permissions(PIPELINE):
-            made.allow(permission)
-        yield made
+            guarded.allow(permission)
+        yield guarded
     port.release()
 
 
 def with_certificates(node: Node, port: int) -> dict[str, str]:
-    """One more listener, for clients that show a certificate instead of logging in."""
+    """One more listener, for clients that authenticate with a certificate."""
     return {
         "listeners": f"CLIENT://{node.address},CERTIFICATE://{LOOPBACK}:{port},"
         f"CONTROLLER://{LOOPBACK}:{node.controller_port}",

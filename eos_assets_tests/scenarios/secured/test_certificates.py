@@ -1,4 +1,4 @@
-"""A client that shows a certificate instead of logging in, through librdkafka and through Spark's reader."""
+"""Clients that authenticate with a certificate: librdkafka and Spark's reader."""
 
 import base64
 from pathlib import Path
@@ -22,29 +22,31 @@ def pem(kind: str, *contents: bytes) -> str:
     return "".join(f"-----BEGIN {kind}-----\n{block}-----END {kind}-----\n" for block in blocks)
 
 
-def exported(spark: SparkSession, store: Path, password: str) -> tuple[str, str]:
-    """Certificate chain and key of a key store, as text. keytool gives no key away; Java itself does."""
+def export(spark: SparkSession, store: Path, password: str) -> tuple[str, str]:
+    """Certificate chain and key of a key store, as text: keytool does not export keys, but Java does."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     java, secret = gateway.jvm.java, gateway.new_array(gateway.jvm.char, len(password))
     for index, character in enumerate(password):
         secret[index] = character
-    opened = java.security.KeyStore.getInstance("PKCS12")
-    opened.load(java.io.FileInputStream(str(store)), secret)
-    chain = [bytes(certificate.getEncoded()) for certificate in opened.getCertificateChain(ALIAS)]
-    # The key's own class is not public, so the method is taken from its interface.
+    keystore = java.security.KeyStore.getInstance("PKCS12")
+    keystore.load(java.io.FileInputStream(str(store)), secret)
+    chain = [bytes(certificate.getEncoded()) for certificate in keystore.getCertificateChain(ALIAS)]
+    # The class of the key is not public, so the method is taken from its interface.
     classes, objects = (gateway.new_array(of, 0) for of in (java.lang.Class, java.lang.Object))
     encoded = java.lang.Class.forName("java.security.Key").getMethod("getEncoded", classes)
-    return pem("CERTIFICATE", *chain), pem("PRIVATE KEY", bytes(encoded.invoke(opened.getKey(ALIAS, secret), objects)))
+    return pem("CERTIFICATE", *chain), pem(
+        "PRIVATE KEY", bytes(encoded.invoke(keystore.getKey(ALIAS, secret), objects))
+    )
 
 
-def test_a_certificate_is_enough_where_brokers_ask_for_one(
+def test_a_certificate_is_enough_where_brokers_require_one(
     guarded: Guarded, spark: SparkSession, tmp_path: Path
 ) -> None:
     security = guarded.cluster.secured
     assert security is not None
     security.issue(tmp_path / "client.p12", "CN=reader")
-    chain, key = exported(spark, tmp_path / "client.p12", security.passwords()["keystore"])
+    chain, key = export(spark, tmp_path / "client.p12", security.passwords()["keystore"])
     (tmp_path / "chain.pem").write_text(chain)
     (tmp_path / "key.pem").write_text(key)
     environ = {
@@ -58,7 +60,7 @@ def test_a_certificate_is_enough_where_brokers_ask_for_one(
         if permission.name in (PIPELINE.source.name, "eos-reader"):
             guarded.allow(permission, "User:CN=reader")
     connection = connect(Settings.load(environ))
-    (tmp_path / "key.pem").unlink()  # it was read: executors elsewhere have no such file
+    (tmp_path / "key.pem").unlink()  # it was read already: executors elsewhere have no such file
     ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, PIPELINE.source.name).items()]
     assert read_ranges(spark, connection, PIPELINE.source.name, ranges).count() >= 90
     del environ["EOS_KAFKA_CERTIFICATE_FILE"], environ["EOS_KAFKA_KEY_FILE"]

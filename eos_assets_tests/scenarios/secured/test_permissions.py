@@ -1,4 +1,4 @@
-"""Secured brokers: the least permissions suffice, and each one that is missing is named before anything is written."""
+"""Secured brokers: the least permissions suffice, and each missing one is named before a record is written."""
 
 import time
 from dataclasses import replace
@@ -19,7 +19,7 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.reader import read_partition
-from eos_assets.run.preflight import topics as preflight
+from eos_assets.run.preflight import preflight
 from eos_assets.run.preflight.permissions import Permission, creation, permissions
 from eos_assets.run.run import run_pipeline
 from eos_assets.verify.verify import verify_pipeline
@@ -28,41 +28,41 @@ from eos_assets_tests.scenarios.secured.conftest import PIPELINE, USER, Guarded
 from eos_assets_tests.state.folds import declare_sliding
 from eos_assets_tests.waiting import wait_for
 
-#: A refusal comes at once; the rest is a slow machine. Retries would take 30 s and more.
+#: A refusal is immediate; the rest is for a slow machine. Retries would take at least 30 s.
 FAST_SECONDS = 12
 #: With a Spark job, whose tasks Spark tries four times; a run would be tried twenty times.
 LATE_SECONDS = 45
 
 
 def refusal(spark: SparkSession, connection: Connection) -> tuple[str, float]:
-    """What a run says that may not run, and how long it took."""
-    begun = time.monotonic()
+    """The error of a run that lacks a permission, and the seconds it took."""
+    started = time.monotonic()
     try:
         report = run_pipeline(PIPELINE, spark, connection)
     except EosError as error:
-        return str(error), time.monotonic() - begun
+        return str(error), time.monotonic() - started
     assert not report.complete
     assert {outcome.outcome for outcome in report.outcomes} == {"refused"}
-    return report.outcomes[0].reason, time.monotonic() - begun
+    return report.outcomes[0].reason, time.monotonic() - started
 
 
 @pytest.mark.parametrize("missing", permissions(PIPELINE), ids=str)
-def test_each_missing_permission_is_named_at_once_and_nothing_is_written(
+def test_each_missing_permission_is_named_immediately_and_nothing_is_written(
     guarded: Guarded, spark: SparkSession, missing: Permission
 ) -> None:
     """F21."""
     guarded.forbid(missing)
     try:
-        told, seconds = refusal(spark, guarded.user)
+        message, seconds = refusal(spark, guarded.user)
     finally:
         guarded.allow(missing)
-    assert missing.operation in told
-    assert f"{missing.kind} {missing.name}" in told
-    assert f"eos acls {PIPELINE.name} --principal User:{USER}" in told
+    assert missing.operation in message
+    assert f"{missing.kind} {missing.name}" in message
+    assert f"eos acls {PIPELINE.name} --principal User:{USER}" in message
     assert seconds < FAST_SECONDS
     for topic in PIPELINE.own_topics():
-        ends = {there.high for there in bounds(guarded.admin, topic.name).values()}
-        assert ends == {0}, f"{topic.name} holds something, if only aborted"
+        ends = {offsets.high for offsets in bounds(guarded.admin, topic.name).values()}
+        assert ends == {0}, f"{topic.name} holds records, perhaps aborted ones"
 
 
 LATE = {
@@ -75,22 +75,22 @@ LATE = {
 
 
 @pytest.mark.parametrize("missing", LATE)
-def test_what_is_taken_away_after_the_look_is_named_and_not_tried_again(
+def test_a_permission_removed_after_the_check_is_named_and_not_retried(
     guarded: Guarded, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    """The look at permissions is left out, as if one had been taken away right after it."""
-    (lost,) = (permission for permission in permissions(PIPELINE) if str(permission) == missing)
-    seen = replace(lost, operation="Describe")
+    """The check of permissions is left out, as if one had been removed right after it."""
+    (removed,) = (permission for permission in permissions(PIPELINE) if str(permission) == missing)
+    described = replace(removed, operation="Describe")
     monkeypatch.setattr(preflight, "check_permissions", lambda *_: None)
-    guarded.allow(seen)
-    guarded.forbid(lost)
+    guarded.allow(described)
+    guarded.forbid(removed)
     try:
-        told, seconds = refusal(spark, guarded.user)
+        message, seconds = refusal(spark, guarded.user)
     finally:
-        guarded.allow(lost)
-        guarded.forbid(seen)
-    assert LATE[missing] in told
-    assert f"--principal User:{USER}" in told
+        guarded.allow(removed)
+        guarded.forbid(described)
+    assert LATE[missing] in message
+    assert f"--principal User:{USER}" in message
     assert seconds < LATE_SECONDS
     for topic in PIPELINE.own_topics():
         visible = [m for p in range(3) for m in read_partition(guarded.admin, topic.name, p)]
@@ -106,13 +106,15 @@ def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
     assert report.complete
     assert sum(outcome.dead for outcome in report.summary()) == 1
     assert verify_pipeline(PIPELINE, spark, guarded.user).holds
-    assert verify_pipeline(PIPELINE, spark, guarded.user).incremental, "the mark of the last proof was stored"
+    assert verify_pipeline(PIPELINE, spark, guarded.user).incremental, "the position of the last proof was stored"
     tables = AuditTables(PIPELINE, spark, guarded.user, str(tmp_path))
     assert {state.name: state.rows for state in tables.update()}["audit_deliveries"] == 91
     assert audit_matches_ledger(tables).holds
 
 
-def test_they_suffice_for_a_state_too_and_each_of_its_topics_is_named(guarded: Guarded, spark: SparkSession) -> None:
+def test_they_suffice_for_a_stateful_pipeline_and_each_of_its_topics_is_named(
+    guarded: Guarded, spark: SparkSession
+) -> None:
     counting = declare_sliding(partitions=1, unique=Unique("value", within=100))
     create_topics([counting.source, *counting.own_topics()], guarded.admin)
     producer = Producer(guarded.admin.config())
@@ -132,7 +134,9 @@ def test_they_suffice_for_a_state_too_and_each_of_its_topics_is_named(guarded: G
     assert verify_pipeline(counting, spark, guarded.user).holds
 
 
-def test_a_source_that_grew_names_the_permission_that_its_followers_need(guarded: Guarded, spark: SparkSession) -> None:
+def test_growth_of_the_source_names_the_permission_that_the_own_topics_need(
+    guarded: Guarded, spark: SparkSession
+) -> None:
     grown = pipeline(name="grown", source=Topic("grown-source", 1), sink=Topic("grown-sink", 1))(squared)
     create_topics([grown.source, *grown.own_topics()], guarded.admin)
     for permission in permissions(grown):
@@ -163,7 +167,7 @@ def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"password": "wrong"}, "rejects the credentials of User:squares"),
         ({"username": "nobody"}, "rejects the credentials of User:nobody"),
@@ -173,10 +177,10 @@ def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
     ],
     ids=str,
 )
-def test_who_is_turned_away_is_told_why_at_once(guarded: Guarded, changes: dict[str, str], told: str) -> None:
+def test_refused_credentials_are_explained_immediately(guarded: Guarded, changes: dict[str, str], message: str) -> None:
     stranger = replace(guarded.user, security=replace(guarded.user.security, **changes))
-    begun = time.monotonic()
-    with pytest.raises(EosError, match=told) as error:
+    started = time.monotonic()
+    with pytest.raises(EosError, match=message) as error:
         stranger.metadata()
     assert "EOS_KAFKA_" in error.value.remedy
-    assert time.monotonic() - begun < FAST_SECONDS
+    assert time.monotonic() - started < FAST_SECONDS

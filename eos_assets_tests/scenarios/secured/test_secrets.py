@@ -1,4 +1,4 @@
-"""A canary password: after runs, proofs, tables and materializations it is in no log, event, table and process list."""
+"""A canary password: after runs, proofs, tables and materializations it is in no log, event, table or process list."""
 
 import logging
 import subprocess
@@ -23,8 +23,8 @@ from eos_assets_tests.cli.command import EOS
 from eos_assets_tests.scenarios.secured.conftest import CANARY, USER, Guarded
 
 WORD = CANARY.partition("-")[0]
-#: On top of the project's own configuration: Spark says all it can about its readers, plans and clients.
-TALKATIVE = """
+#: In addition to the project's configuration: Spark logs all it can about its readers, plans and clients.
+VERBOSE = """
 logger.kafka.name = org.apache.spark.sql.kafka010
 logger.kafka.level = trace
 logger.connect.name = org.apache.spark.sql.connect
@@ -36,7 +36,7 @@ logger.execution.level = debug
 MATERIALIZE = """
 import dagster as dg, sys
 from eos_assets.definitions import defs
-from eos_assets.orchestration.partitions import add_missing
+from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_records
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -48,7 +48,7 @@ read.explain("extended")
 read.explain("formatted")
 print(connection, read)
 instance = dg.DagsterInstance.get()
-add_missing(instance, "datasource", connection)
+add_new_partitions(instance, "datasource", connection)
 tags = {"dagster/asset_partition_range_start": "0", "dagster/asset_partition_range_end": "2"}
 result = defs.resolve_job_def("squares_job").execute_in_process(instance=instance, tags=tags, raise_on_error=False)
 assert all(check.passed for check in result.get_asset_check_evaluations())
@@ -57,24 +57,24 @@ sys.exit(not result.success)
 """
 
 
-class Lookout:
-    """Reads the command line of every process, again and again, and keeps those with the word."""
+class CommandLineWatcher:
+    """Reads the command lines of all processes repeatedly, and keeps those that contain the canary."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
-        self.looks = 0
+        self.polls = 0
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         while not self._done.wait(0.05):
-            self.looks += 1
+            self.polls += 1
             for process in psutil.process_iter(["cmdline"]):
                 line = " ".join(process.info["cmdline"] or [])
                 if WORD in line:
                     self.seen.add(line)
 
-    def __enter__(self) -> "Lookout":
+    def __enter__(self) -> "CommandLineWatcher":
         self._thread.start()
         return self
 
@@ -84,10 +84,10 @@ class Lookout:
 
 
 @contextmanager
-def talkative_connect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkConnectServer]:
-    config = folder / "talkative.properties"
+def verbose_connect_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkConnectServer]:
+    config = folder / "verbose.properties"
     ours = spark_session.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
-    config.write_text(ours.replace("level = off", "level = debug") + TALKATIVE)
+    config.write_text(ours.replace("level = off", "level = debug") + VERBOSE)
     monkeypatch.setattr(spark_session, "LOG4J", config)
     port = ReservedPort()
     server = SparkConnectServer(folder / "spark", port=port.number, settings=Settings.load())
@@ -100,7 +100,7 @@ def talkative_connect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.mark.timeout(600)
-def test_a_password_is_left_behind_nowhere(
+def test_a_password_is_stored_and_logged_nowhere(
     guarded: Guarded, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F25."""
@@ -120,13 +120,17 @@ def test_a_password_is_left_behind_nowhere(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "dagster").mkdir()
-    said = tmp_path / "said.txt"
-    with Lookout() as lookout, talkative_connect(tmp_path, monkeypatch) as server, said.open("wb") as out:
+    output = tmp_path / "output.txt"
+    with (
+        CommandLineWatcher() as watcher,
+        verbose_connect_server(tmp_path, monkeypatch) as server,
+        output.open("wb") as out,
+    ):
         monkeypatch.setenv("EOS_SPARK", server.address)
 
         def run(*command: str, status: int = 0) -> None:
             code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=300).returncode
-            assert code == status, said.read_text()
+            assert code == status, output.read_text()
 
         run(*EOS, "topics", "create", "--pipeline", "squares")
         fill(guarded.admin, "datasource", 300)
@@ -135,31 +139,31 @@ def test_a_password_is_left_behind_nowhere(
             run(*EOS, *command, status=0)
         monkeypatch.setenv("EOS_KAFKA_USERNAME", "nobody")
         run(*EOS, "plan", "squares", status=1)
-    assert "checks: 12" in said.read_text()
-    assert "rejects the credentials of User:nobody" in said.read_text()
-    assert lookout.looks > 10
-    assert lookout.seen == set()
+    assert "checks: 12" in output.read_text()
+    assert "rejects the credentials of User:nobody" in output.read_text()
+    assert watcher.polls > 10
+    assert watcher.seen == set()
     log = server.log.read_text(errors="replace")
-    assert "ConsumerConfig values" in log, "the log is talkative"
+    assert "ConsumerConfig values" in log, "the log is verbose"
     assert "DEBUG" in log
-    found = [path for path in everything(tmp_path, guarded.cluster.folder) if WORD.encode() in path.read_bytes()]
-    assert found == []
+    leaks = [path for path in remaining_files(tmp_path, guarded.cluster.folder) if WORD.encode() in path.read_bytes()]
+    assert leaks == []
 
 
-def everything(*folders: Path) -> list[Path]:
-    """Every file that was left: logs, tables, the instance's events, the brokers' data."""
+def remaining_files(*folders: Path) -> list[Path]:
+    """Every file that remains: logs, tables, the instance's events, the brokers' data."""
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert any(path.suffix == ".parquet" for path in files)
     assert any(path.suffix == ".db" for path in files)
     return files
 
 
-def test_what_a_failing_connection_logs_has_no_password(
+def test_a_failing_connection_does_not_log_the_password(
     guarded: Guarded, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     wrong = replace(guarded.user, security=replace(guarded.user.security, username="nobody"))
     with pytest.raises(EosError) as error:
         wrong.metadata()
-    told = f"{error.value}{error.value!r}{caplog.text}{capfd.readouterr()}"
-    assert WORD not in told
+    printed = f"{error.value}{error.value!r}{caplog.text}{capfd.readouterr()}"
+    assert WORD not in printed

@@ -1,4 +1,4 @@
-"""Servers that `eos up` starts for one test."""
+"""Free ports for the servers that `eos up` starts in a test."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from eos_assets_tests.cli.free_ports import free_ports
 
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Ports of Kafka and Spark for `eos up` that nobody uses now."""
+    """Free ports of Kafka and Spark for `eos up`."""
     chosen = free_ports()
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""`eos up`, `eos status`, `eos down`: servers that are kept, found and ended exactly."""
+"""`eos up`, `eos status`, `eos down`: servers are kept, found and stopped, and no other process is touched."""
 
 import csv
 import json
@@ -58,7 +58,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     eos("fill", "datasource", "--count", "1000")
 
     eos("up", "--no-dagster")
-    assert pids(status()) == before, "what runs is kept"
+    assert pids(status()) == before, "a running server is kept"
 
     script = [EOS[0], "-c", SQUARES_ON_CONNECT]
     run = subprocess.run(script, capture_output=True, text=True, check=False)
@@ -86,8 +86,8 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     assert proof["sink_records"] == 2000
     assert "datasource/0/7" in eos("trace", "datasink", "0", "7").stdout
     assert "datasink/0/7" in eos("trace", "--source", "datasource", "0", "7").stdout
-    the_commands_tell_by_their_status(after["bootstrap_servers"])
-    files_become_balances_by_commands(after["bootstrap_servers"])
+    check_exit_statuses(after["bootstrap_servers"])
+    check_files_and_balances(after["bootstrap_servers"])
 
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
@@ -114,19 +114,19 @@ def test_three_brokers_live_from_up_to_down(home: Path, ports: tuple[int, int]) 
     assert left_behind() == []
 
 
-def the_commands_tell_by_their_status(servers: str) -> None:
-    """Commands that look, commands that run in part, and commands that find something wrong."""
+def check_exit_statuses(servers: str) -> None:
+    """Commands that only read, that run in part, and that detect a violation."""
     before = json.loads(eos("plan", "squares", "--json").stdout)
     assert {plan["lag"] for plan in before} == {0}
     eos("fill", "datasource", "--count", "300")
-    waiting = json.loads(eos("plan", "squares", "--json").stdout)
-    assert sum(plan["lag"] for plan in waiting) == 300
-    assert [plan["position"] for plan in waiting] == [plan["position"] for plan in before]
+    plans = json.loads(eos("plan", "squares", "--json").stdout)
+    assert sum(plan["lag"] for plan in plans) == 300
+    assert [plan["position"] for plan in plans] == [plan["position"] for plan in before]
     position = str(before[0]["position"])
     assert "not yet processed" in eos("trace", "--source", "datasource", "0", position).stdout
     assert "preview of squares" in eos("preview", "squares", "--records", "3").stdout
-    hopeless = eos("run", "squares", "--failure-probability", "1", "--max-attempts", "1", "--json", status=1)
-    assert not json.loads(hopeless.stdout)["complete"]
+    failed = eos("run", "squares", "--failure-probability", "1", "--max-attempts", "1", "--json", status=1)
+    assert not json.loads(failed.stdout)["complete"]
     part = json.loads(eos("run", "squares", "--partition", "0", "--max-records", "10", "--json").stdout)
     assert [(row["partition"], row["records_in"]) for row in part["partitions"]] == [(0, 10)]
     eos("run", "squares")
@@ -139,10 +139,10 @@ def the_commands_tell_by_their_status(servers: str) -> None:
     assert "none_invented" in eos("checks", "squares", status=1).stdout
 
 
-def files_become_balances_by_commands(servers: str) -> None:
-    """A file of transactions, brought to its balances and compared with adding it up line by line."""
-    (told,) = eos("files", "generate", "--count", "200", "--accounts", "9").stdout.splitlines()
-    path = told.split("  ")[0]
+def check_files_and_balances(servers: str) -> None:
+    """Turn a file of transactions into balances, and compare them with a sum over its lines."""
+    (line,) = eos("files", "generate", "--count", "200", "--accounts", "9").stdout.splitlines()
+    path = line.split("  ")[0]
     eos("files", "announce", path)
     sums: dict[str, Decimal] = {}
     rejected = 0
@@ -152,28 +152,28 @@ def files_become_balances_by_commands(servers: str) -> None:
             rejected += balance < -1000
             if balance >= -1000:
                 sums[row["account"]] = balance
-    assert rejected, "the rule must be needed"
+    assert rejected, "the rule must apply"
     for name, dead in (("file_transactions", 0), ("balances", rejected)):
         report = json.loads(eos("run", name, "--failure-probability", "0.3", "--json").stdout)
         assert report["complete"]
         assert sum(row["dead"] for row in report["partitions"]) == dead
         assert json.loads(eos("verify", name, "--json").stdout)["holds"]
-    found: dict[str, Decimal] = {}
+    balances: dict[str, Decimal] = {}
     for pairs in read_pairs(servers, "balances").values():
         for key, value in pairs:
-            found[key.decode()] = Decimal(json.loads(value)["balance"])
-    assert found == sums
+            balances[key.decode()] = Decimal(json.loads(value)["balance"])
+    assert balances == sums
 
 
-def heed_interrupts() -> None:
-    """A suite that runs in the background ignores interrupts, and so would all that it starts."""
+def restore_interrupts() -> None:
+    """A suite in the background ignores SIGINT, and its children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_leaves_no_orphan(home: Path, ports: tuple[int, int], name: signal.Signals) -> None:
     quiet = subprocess.DEVNULL
-    with subprocess.Popen([*EOS, "up"], stderr=quiet, stdout=quiet, preexec_fn=heed_interrupts) as child:
+    with subprocess.Popen([*EOS, "up"], stderr=quiet, stdout=quiet, preexec_fn=restore_interrupts) as child:
         wait_for(lambda: len(left_behind()) > 0)
         child.send_signal(name)
         assert child.wait(60) != 0
@@ -181,7 +181,7 @@ def test_an_interrupted_up_leaves_no_orphan(home: Path, ports: tuple[int, int], 
     assert status()["servers"] == []
 
 
-def test_down_finds_what_a_crashed_up_left(home: Path, ports: tuple[int, int]) -> None:
+def test_down_stops_what_a_crashed_up_left(home: Path, ports: tuple[int, int]) -> None:
     with subprocess.Popen([*EOS, "up"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
         wait_for(lambda: len(left_behind()) > 0)
         child.send_signal(signal.SIGKILL)
@@ -229,13 +229,13 @@ def test_a_lock_held_by_another_up_is_named(home: Path, ports: tuple[int, int]) 
             assert f"process {os.getpid()}" in run.stderr
 
 
-def test_without_java_the_remedy_is_said(home: Path, tmp_path: Path) -> None:
+def test_without_java_the_remedy_is_printed(home: Path, tmp_path: Path) -> None:
     run = eos("up", status=1, PATH=str(tmp_path), JAVA_HOME="")
     assert "No Java in the PATH" in run.stderr
     assert "Install Java 17 or 21" in run.stderr
 
 
-def test_a_failed_up_decides_nothing_about_the_next(home: Path, ports: tuple[int, int], tmp_path: Path) -> None:
+def test_a_failed_up_does_not_affect_the_next(home: Path, ports: tuple[int, int], tmp_path: Path) -> None:
     eos("up", status=1, PATH=str(tmp_path), JAVA_HOME="")
     assert Stack(Settings.load()).formatted_brokers() == 0
 
@@ -244,13 +244,13 @@ def test_ports_beyond_the_last_one_are_refused(home: Path) -> None:
     assert "need ports above 65535" in eos("up", "--kafka-port", "65535", status=1).stderr
 
 
-def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     run = eos("up", status=1, EOS_HOME=str(tmp_path / "file" / "home"))
     assert "cannot be a folder" in run.stderr
 
 
-def test_without_kafka_the_remedy_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kafka_the_remedy_is_printed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EOS_BOOTSTRAP_SERVERS", raising=False)
     for command in (["fill", "datasource", "--count", "1"], ["topics", "list"]):
         run = eos(*command, status=1)
