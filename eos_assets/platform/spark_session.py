@@ -1,4 +1,4 @@
-"""The address of a Spark in, the configuration of a session there out: in-process, Spark Connect or a cluster."""
+"""The configuration of a Spark session: in-process, on Spark Connect or on a cluster."""
 
 import sys
 from pathlib import Path
@@ -6,23 +6,23 @@ from pathlib import Path
 from eos_assets.platform.jars import ensure_jars
 from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
-from eos_assets.transform.arrow_batches import BATCH_BYTES, WATCHED
+from eos_assets.transform.arrow_batches import BATCH_BYTES, DEFAULT_LIMIT
 
 LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 
 #: All cores, and four attempts per task: plain `local[*]` never retries a task.
 IN_PROCESS = "local[*,4]"
 
-#: Names of settings and reader options whose values are shown nowhere.
+#: Names of settings and reader options whose values Spark must not show.
 SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
-#: What a session may set wherever Spark runs.
+#: What any session may set, wherever Spark runs.
 SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    BATCH_BYTES: WATCHED,
-    # The options of the Kafka reader hold the password: no plan and no page of the UI shows such values.
+    BATCH_BYTES: DEFAULT_LIMIT,
+    # The options of the Kafka reader hold the password: plans and the UI must not show such values.
     "spark.sql.redaction.options.regex": SECRETS,
 }
 
@@ -35,7 +35,7 @@ def session_config(address: str, settings: Settings) -> dict[str, str]:
 
 
 def cluster_config(master: str, settings: Settings) -> dict[str, str]:
-    """The configuration of a Spark that we start ourselves: it brings the jars and the Python that run us."""
+    """The configuration of a Spark whose driver is started here, with the jars of this project and this Python."""
     config = {
         "spark.master": master,
         "spark.app.name": "eos",
@@ -53,8 +53,8 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
         **SESSION,
     }
     config["spark.driver.memory"] = "2g"
-    config["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # a path may hold spaces
-    if master.startswith("local"):  # workers elsewhere get this package only with their tasks
+    config["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # the path may contain spaces
+    if master.startswith("local"):  # other workers get this package only with their tasks
         config["spark.python.daemon.module"] = "eos_assets.platform.worker_startup"
     if master.startswith("local") or f"//{LOOPBACK}:" in master:
         config |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
