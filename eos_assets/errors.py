@@ -1,4 +1,4 @@
-"""Errors a user can act on, and the codes by which a Spark task reports one to the driver.
+"""Errors with a remedy for the user, and the codes by which a Spark task reports its outcome to the driver.
 
 `docs/error-codes.md` holds the table of codes; a test compares it with this module.
 """
@@ -20,7 +20,7 @@ class EosError(Exception):
 
 
 class Reaction(StrEnum):
-    """What the driver does about a code: whether it retries, as the table of codes has it."""
+    """Whether the driver retries after a code, in the words of the table."""
 
     DONE = "no: nothing is left to do"
     WAIT = "no: the run waits for the newer attempt"
@@ -30,7 +30,7 @@ class Reaction(StrEnum):
 
 
 class Code(StrEnum):
-    """What became of a source partition, or of a whole Spark job."""
+    """The outcome of a source partition, or of a whole Spark job."""
 
     COMMITTED = "committed"
     ALREADY_DONE = "already_done"
@@ -69,7 +69,7 @@ class Meaning:
     """One row of the table of codes."""
 
     reaction: Reaction
-    #: The word for it in the report of a run.
+    #: The outcome in the report of a run.
     outcome: str
     meaning: str
     remedy: str
@@ -83,7 +83,7 @@ MEANINGS = {
     Code.FENCED: Meaning(
         Reaction.WAIT,
         "fenced",
-        "a newer attempt owns the transactional id; it goes on from the last commit",
+        "a newer attempt owns the transactional id; it continues from the last commit",
         "none needed; do not run one pipeline twice at the same time",
     ),
     Code.STALE_PLAN: Meaning(
@@ -110,7 +110,7 @@ MEANINGS = {
     Code.INPUT_INCOMPLETE: Meaning(
         Reaction.RETRY, "failed", "Spark ended the rows of a task before it had sent all", "see Spark's own error"
     ),
-    Code.INJECTED_FAILURE: Meaning(Reaction.RETRY, "failed", "a failure that was asked for", "none needed"),
+    Code.INJECTED_FAILURE: Meaning(Reaction.RETRY, "failed", "an injected failure", "none needed"),
     Code.UNEXPECTED: Meaning(
         Reaction.RETRY, "failed", "an error without a code in the writer", "report it with its message"
     ),
@@ -118,7 +118,7 @@ MEANINGS = {
         Reaction.STOP,
         "failed",
         "the last of `max_attempts` attempts failed, and the range is not complete",
-        "correct what the last failure names, and run again",
+        "correct what the last failure reports, and run again",
     ),
     Code.OFFSETS_MOVED: Meaning(
         Reaction.STOP,
@@ -172,7 +172,7 @@ MEANINGS = {
         Reaction.STOP,
         "failed",
         "a row of the result cannot be written: sequence, topic, partition, header, timestamp, digest or state",
-        "correct what the message names",
+        "correct what the message reports",
     ),
     Code.SOURCE_TRUNCATED: Meaning(
         Reaction.STOP, "failed", "a source record was deleted before its dead letter was written", "run again"
@@ -210,15 +210,15 @@ MEANINGS = {
     Code.BATCH_TOO_LARGE: Meaning(
         Reaction.RETRY,
         "failed",
-        "a record is too large for fast batches; the job runs with careful ones",
+        "a record is too large for unmeasured Arrow batches; the job runs again with measured ones",
         "none needed",
     ),
 }
 
 
 class TaskError(Exception):
-    """An error of ours in a Spark task, with its code. It is returned to the driver as an outcome; a retriable one is
-    raised while Spark has another attempt at the task."""
+    """An error in a Spark task, with its code. The task returns it to the driver as an outcome, or raises it if it is
+    retriable and Spark has another attempt at the task."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
