@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.message_array import message_array
-from eos_assets.kafka.producer import NotQueued, Producer
+from eos_assets.kafka.producer import NotQueued, Producer, QueuedBytes
 from eos_assets_tests.plugin import MakeTopic
 
 
@@ -70,3 +70,14 @@ def test_records_that_are_not_delivered_are_named_as_failed(connection: Connecti
 def test_a_wrong_setting_is_named() -> None:
     with pytest.raises(KafkaException, match=r"no\.such\.setting"):
         Producer({"no.such.setting": 1})
+
+
+def test_the_queued_bytes_are_those_of_the_newest_batches_that_may_still_wait() -> None:
+    queued = QueuedBytes()
+    for rows, size in ((10, 100), (5, 1000), (1, 7)):
+        queued.add(rows, size)
+    assert queued.count(waiting=16) == 1107
+    assert queued.count(waiting=7) == 1107, "some of the first batch may still wait"
+    assert queued.count(waiting=6) == 1007
+    assert queued.count(waiting=1) == 7
+    assert queued.count(waiting=0) == 7

@@ -1,54 +1,24 @@
-"""The pure parts: names, resume rule, ledger, provenance, plans, failures and declarations."""
+"""The pure parts: resume rule, plans, invariants and injected failures."""
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eos_assets.declare.modes import Mode
-from eos_assets.declare.names import Names, parse_transactional_id
-from eos_assets.declare.options import Unique
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults, InjectedFailure
 from eos_assets.kafka.offsets import Bounds
-from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
-from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.run.plan import end_of
 from eos_assets.sink.resume import AlreadyDone, GoOn, OffsetsMoved, StalePlan, decide
 from eos_assets.verify.invariants import ledger_matches_sink, ledger_tiles_source, offsets_match_ledger
 
 offsets = st.integers(0, 2**62)
-identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
-topics = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True).filter(lambda name: name not in (".", ".."))
-
-
-@given(identifiers, topics, st.integers(0, 10_000))
-def test_a_transactional_id_can_be_read_back(name: str, topic: str, partition: int) -> None:
-    text = Names(name, topic, "sink").transactional_id(partition)
-    assert parse_transactional_id(text) == (name, topic, partition)
-
-
-def test_a_weaker_mode_shares_no_name_with_the_real_one() -> None:
-    def all_names(names: Names) -> set[str]:
-        return {names.group, names.ledger, names.provenance, names.dead_letters, names.sink("sink")}
-
-    found = [all_names(Names("p", "source", "sink", mode)) for mode in Mode]
-    assert len(set.union(*found)) == sum(map(len, found))
-
-
-def test_a_later_generation_begins_with_nothing_of_an_earlier_one() -> None:
-    def own(generation: int) -> set[str]:
-        names = Names("p", "source", "sink", generation=generation)
-        return {names.group, names.proofs, names.ledger, names.provenance, names.changelog, names.seen}
-
-    assert len(own(1) | own(2)) == 12
 
 
 @given(st.none() | offsets, st.none() | offsets, offsets, offsets, st.integers(1, 10**9))
@@ -77,66 +47,6 @@ def test_the_refusal_says_both_positions() -> None:
     assert isinstance(decision, OffsetsMoved)
     assert "60" in decision.reason
     assert "10" in decision.reason
-
-
-entries = st.builds(
-    LedgerEntry,
-    pipeline=identifiers,
-    topic=topics,
-    partition=st.integers(0, 99),
-    start=offsets,
-    next=offsets,
-    records_in=offsets,
-    records_out=offsets,
-    skipped=offsets,
-    dead=offsets,
-    dropped=st.none() | offsets,
-    sinks=st.lists(
-        st.builds(
-            WrittenRange,
-            topic=topics,
-            partition=offsets,
-            count=offsets,
-            first=offsets,
-            last=offsets,
-            digest=st.integers(0, 2**64 - 1),
-        )
-    ).map(tuple),
-    run=st.text(),
-    run_attempt=offsets,
-    task_attempt=offsets,
-    code_version=st.text(),
-    began_ms=offsets,
-    ended_ms=offsets,
-)
-
-
-@given(entries)
-def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry) -> None:
-    assert ledger.load(entry.to_json()) == entry
-
-
-def test_a_ledger_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 99"):
-        ledger.load(b'{"v":99,"kind":"entry"}')
-
-
-@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000), st.integers(0, 5)), min_size=1, max_size=300))
-def test_a_provenance_map_can_be_read_back(rows: list[tuple[int, int, int]]) -> None:
-    steps, jumps, sequences = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    made = ProvenanceMap(3, 17, "sink", 2, np.cumsum(steps), np.cumsum(jumps), sequences)
-    (value,) = made.messages()
-    found = provenance.load(value)
-    assert (found.source_partition, found.start, found.topic, found.partition) == (3, 17, "sink", 2)
-    assert found.sink_offsets.tolist() == made.sink_offsets.tolist()
-    assert found.source_offsets.tolist() == made.source_offsets.tolist()
-    assert found.sequences.tolist() == sequences.tolist()
-
-
-def test_provenance_of_a_one_to_one_pipeline_takes_less_than_a_byte_a_record() -> None:
-    rows = np.arange(500_000)
-    size = sum(map(len, ProvenanceMap(0, 0, "sink", 0, rows, rows, np.zeros_like(rows)).messages()))
-    assert size < len(rows)
 
 
 @given(st.lists(st.integers(1, 100), min_size=1), st.integers(0, 1000))
@@ -226,33 +136,3 @@ def test_failures_repeat_by_seed_and_do_not_fail_for_ever() -> None:
 def test_a_probability_outside_is_refused(probability: float) -> None:
     with pytest.raises(EosError, match="is not valid"):
         Faults(probability=probability)
-
-
-def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
-    with pytest.raises(EosError, match=r"two purposes: t-dead-letters\."):
-        pipeline(source=Topic("t"), sink=Topic("t"), name="loop")(lambda records: records)
-
-
-@pytest.mark.parametrize("name", ["Big", "a-b", "a/b", "", "1a"])
-def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
-    with pytest.raises(EosError, match="no name for a pipeline"):
-        pipeline(source=Topic("s"), sink=Topic("t"), name=name or " ")(lambda records: records)
-
-
-@pytest.mark.parametrize(
-    ("declared", "told"),
-    [
-        ({"sink": []}, "declares no sink"),
-        ({"source": Topic("t-dead-letters")}, r"two purposes: t-dead-letters\."),
-        ({"sink": [Topic("t"), Topic("t")]}, r"two purposes: t\."),
-        ({"sink": Topic("eos.p.ledger")}, r"two purposes: eos\.p\.ledger\."),
-        ({"source": Topic("eos.p.provenance")}, r"two purposes: eos\.p\.provenance\."),
-        ({"sink": [Topic("t"), Topic("eos.p.2.changelog")], "generation": 2}, r"two purposes: eos\.p\.2\.changelog"),
-        ({"on_error": "ignore"}, "on_error='ignore'"),
-        ({"durability": "prod"}, "durability='prod'"),
-        ({"unique": Unique(within=5)}, "keeps no state"),
-    ],
-)
-def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], told: str) -> None:
-    with pytest.raises(EosError, match=told):
-        pipeline(**{"source": Topic("s"), "sink": Topic("t"), "name": "p", **declared})(lambda records: records)

@@ -1,0 +1,40 @@
+"""A declaration that cannot be kept is refused."""
+
+from typing import Any
+
+import pytest
+
+from eos_assets.declare.options import Unique
+from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.topic import Topic
+from eos_assets.errors import EosError
+
+
+def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
+    with pytest.raises(EosError, match=r"two purposes: t\."):
+        pipeline(source=Topic("t"), sink=Topic("t"), name="loop")(lambda records: records)
+
+
+@pytest.mark.parametrize("name", ["Big", "a-b", "a/b", "", "1a"])
+def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(EosError, match=r"The pipeline name .* is not valid"):
+        pipeline(source=Topic("s"), sink=Topic("t"), name=name or " ")(lambda records: records)
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"sink": []}, "declares no sink"),
+        ({"source": Topic("t-dead-letters")}, r"two purposes: t-dead-letters\."),
+        ({"sink": [Topic("t"), Topic("t")]}, r"two purposes: t\."),
+        ({"sink": Topic("eos.p.ledger")}, r"two purposes: eos\.p\.ledger\."),
+        ({"source": Topic("eos.p.provenance")}, r"two purposes: eos\.p\.provenance\."),
+        ({"sink": [Topic("t"), Topic("eos.p.2.changelog")], "generation": 2}, r"two purposes: eos\.p\.2\.changelog"),
+        ({"on_error": "ignore"}, "on_error='ignore'"),
+        ({"durability": "prod"}, "durability='prod'"),
+        ({"unique": Unique(within=5)}, "keeps no state"),
+    ],
+)
+def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], problem: str) -> None:
+    with pytest.raises(EosError, match=problem):
+        pipeline(**{"source": Topic("s"), "sink": Topic("t"), "name": "p", **declared})(lambda records: records)
