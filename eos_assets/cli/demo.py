@@ -28,10 +28,11 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partition
 from eos_assets.local.broker import KafkaCluster
+from eos_assets.local.disk import require_space
 from eos_assets.pipelines.balances import balances
 from eos_assets.pipelines.file_transactions import file_transactions
 from eos_assets.pipelines.squares import squares
-from eos_assets.platform.folders import make_folder, require_space
+from eos_assets.platform.folders import make_folder
 from eos_assets.platform.jars import version_of
 from eos_assets.platform.settings import Settings
 

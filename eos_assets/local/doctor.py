@@ -10,12 +10,13 @@ from confluent_kafka import KafkaException
 
 from eos_assets.errors import EosError
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
+from eos_assets.local.disk import NEEDED_BYTES, free_bytes, require_space
 from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
 from eos_assets.local.stack import Stack
 from eos_assets.platform.cluster import connect
-from eos_assets.platform.folders import NEEDED_BYTES, free_bytes, make_folder, require_space
+from eos_assets.platform.folders import make_folder
 from eos_assets.platform.jars import find_damaged, read_lock
 from eos_assets.platform.java import find_java
 from eos_assets.platform.setting_types import CONNECT_PORT

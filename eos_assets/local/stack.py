@@ -12,11 +12,12 @@ from eos_assets.errors import EosError
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
+from eos_assets.local.disk import require_space
 from eos_assets.local.marker import marked_processes, marker, orphans
 from eos_assets.local.ports import WantedPort, require_distinct, require_free
 from eos_assets.local.process import end_processes
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
-from eos_assets.platform.folders import explain_disk_errors, hold_lock, make_folder, require_space, write_atomically
+from eos_assets.platform.folders import explain_disk_errors, hold_lock, make_folder, write_atomically
 from eos_assets.platform.java import find_java
 from eos_assets.platform.running import RunningServers, Server
 from eos_assets.platform.settings import Settings

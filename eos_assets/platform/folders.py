@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +9,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from eos_assets.errors import EosError
-
-#: Kafka preallocates about 10 MB of index files per partition; a demo does not fit into less than this.
-NEEDED_BYTES = 1 << 30
 
 
 @contextmanager
@@ -46,21 +42,6 @@ def make_folder(path: Path) -> Path:
         if not os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     return path
-
-
-def free_bytes(path: Path) -> int:
-    """The free space on the disk that holds a path, which need not exist yet."""
-    existing = next(p for p in (path, *path.parents) if os.path.exists(p))
-    return shutil.disk_usage(existing).free
-
-
-def require_space(path: Path, needed: int = NEEDED_BYTES) -> None:
-    free = free_bytes(path)
-    if free < needed:
-        raise EosError(
-            f"The disk that holds {path} is full: {free >> 20} MB free, {needed >> 20} MB needed.",
-            "Free some space, or set EOS_HOME to a folder on another disk.",
-        )
 
 
 def write_atomically(path: Path, text: str) -> None:

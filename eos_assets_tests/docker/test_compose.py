@@ -25,12 +25,12 @@ def test_every_service_has_limits_a_health_check_and_a_restart_policy() -> None:
         assert "restart" in service, name
 
 
-def test_one_service_builds_the_image_and_all_others_of_ours_wait_for_it() -> None:
+def test_one_service_builds_the_image_and_all_others_with_it_wait_for_that() -> None:
     declared = services()
-    ours = {name for name, service in declared.items() if service["image"] == "eos-assets"}
+    own = {name for name, service in declared.items() if service["image"] == "eos-assets"}
     assert [name for name, service in declared.items() if "build" in service] == ["create-topics"]
-    assert {declared[name]["pull_policy"] for name in ours} == {"never"}
-    for name in ours - {"create-topics"}:
+    assert {declared[name]["pull_policy"] for name in own} == {"never"}
+    for name in own - {"create-topics"}:
         assert "create-topics" in dependencies(name), name
 
 
@@ -57,8 +57,8 @@ def test_the_master_recovers_from_a_volume_that_the_image_owns() -> None:
 
 def test_every_volume_is_mounted_on_a_folder_that_the_image_creates_for_its_user() -> None:
     (folders,) = re.findall(r"mkdir -p (.*?)&& chown", DOCKERFILE.read_text(), re.DOTALL)
-    ours = [service for service in services().values() if service["image"] == "eos-assets"]
-    assert {mount.split(":")[1] for service in ours for mount in service.get("volumes", ())} <= set(folders.split())
+    own = [service for service in services().values() if service["image"] == "eos-assets"]
+    assert {mount.split(":")[1] for service in own for mount in service.get("volumes", ())} <= set(folders.split())
 
 
 @pytest.mark.parametrize(

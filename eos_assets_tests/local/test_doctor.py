@@ -45,9 +45,9 @@ def diagnoses(settings: Settings) -> dict[str, Diagnosis]:
 def test_only_the_ports_of_servers_that_are_needed_are_checked(
     here: Settings, kafka: str | None, spark: str | None, ports: set[str]
 ) -> None:
-    found = diagnoses(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark}))
-    assert set(found) & PORTS == ports
-    assert "Spark" not in found
+    names = set(diagnoses(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark})))
+    assert names & PORTS == ports
+    assert "Spark" not in names
 
 
 @pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
@@ -59,8 +59,9 @@ def test_a_spark_elsewhere_is_reached(here: Settings, listening: str, address: s
 
 def test_an_unreachable_spark_is_named_without_its_token(here: Settings) -> None:
     port = ReservedPort()
-    found = diagnoses(here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"}))["Spark"]
+    unreachable = here.model_copy(update={"spark": f"sc://{LOOPBACK}:{port.number}/;token=kanarienvogel"})
+    diagnosis = diagnoses(unreachable)["Spark"]
     port.release()
-    assert not found.ok
-    assert found.detail == f"No Spark answers at {LOOPBACK}:{port.number}."
-    assert "EOS_SPARK" in found.remedy
+    assert not diagnosis.ok
+    assert diagnosis.detail == f"No Spark answers at {LOOPBACK}:{port.number}."
+    assert "EOS_SPARK" in diagnosis.remedy

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from eos_assets.errors import EosError
+from eos_assets.local.disk import free_bytes
 from eos_assets.local.stack import Stack
 from eos_assets.platform.folders import (
     explain_disk_errors,
-    free_bytes,
     hold_lock,
     make_folder,
-    require_space,
     write_atomically,
 )
 from eos_assets.platform.settings import Settings, project_root
@@ -82,11 +81,6 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(EosError, match=r"The disk that holds .* is full"), explain_disk_errors(tmp_path):
         Path("/dev/full").write_text("x")
-
-
-def test_too_little_space_is_named_before_a_server_starts(tmp_path: Path) -> None:
-    with pytest.raises(EosError, match=r"is full: \d+ MB free, \d+ MB needed"):
-        require_space(tmp_path / "not" / "yet", needed=1 << 60)
 
 
 def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ class CommandLineWatcher:
 @contextmanager
 def verbose_connect_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkConnectServer]:
     config = folder / "verbose.properties"
-    ours = spark_session.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
-    config.write_text(ours.replace("level = off", "level = debug") + VERBOSE)
+    log4j = spark_session.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
+    config.write_text(log4j.replace("level = off", "level = debug") + VERBOSE)
     monkeypatch.setattr(spark_session, "LOG4J", config)
     port = ReservedPort()
     server = SparkConnectServer(folder / "spark", port=port.number, settings=Settings.load())
