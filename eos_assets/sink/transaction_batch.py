@@ -141,7 +141,7 @@ class TransactionBatch:
         names, offsets = self.job.names, rows["o_offset"].to_pylist()
         originals = reader.fetch(self.partition, sorted(set(offsets)))
         original = next(originals)
-        target = self._target(self.job.names.dead_letters, self.partition)
+        target = self._target(names.dead_letters, self.partition)
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
             if original.offset() != offset:
                 original = next(originals)
