@@ -21,7 +21,7 @@ user_modules: set[ModuleType] = set()
 def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
     """All pipelines by name. Two with one name are refused, because they would share a ledger and a group."""
     declared: dict[str, tuple[Pipeline, str]] = {}
-    for module in (*project_modules(), *named_modules(modules), *entry_point_modules()):
+    for module in (*project_modules(), *import_user_modules(modules), *entry_point_modules()):
         for value in vars(module).values():
             if not isinstance(value, Pipeline):
                 continue
@@ -61,11 +61,14 @@ def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:
 
 
 def project_modules() -> list[ModuleType]:
+    """The modules of this project's own pipelines."""
     package = importlib.import_module(OWN_PIPELINES)
-    return [importlib.import_module(f"{OWN_PIPELINES}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return [importlib.import_module(f"{OWN_PIPELINES}.{name}") for name in names]
 
 
-def named_modules(names: Iterable[str]) -> list[ModuleType]:
+def import_user_modules(names: Iterable[str]) -> list[ModuleType]:
+    """Import the modules that the user named, and remember them for the Spark workers."""
     modules = [import_pipelines(name) for name in names]
     user_modules.update(modules)
     return modules
@@ -92,4 +95,5 @@ def import_pipelines(name: str) -> ModuleType:
 
 
 def entry_point_modules() -> list[ModuleType]:
+    """The pipeline modules of installed packages."""
     return [import_pipelines(point.value) for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
