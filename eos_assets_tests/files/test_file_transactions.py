@@ -49,21 +49,21 @@ def files(make_lab: MakeLab, tmp_path: Path, web: WebServer, monkeypatch: pytest
 
 def delivered(lab: Lab) -> list[Transaction]:
     """All visible transactions, partition after partition, each under the key of its account."""
-    found = []
+    values = []
     for message in lab.read():
         value = json.loads(message.value() or b"")
         assert (message.key() or b"").decode() == value["account"]
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def dead_letters(lab: Lab) -> dict[str, str]:
     """The original value of each dead letter → its reason."""
-    found = {}
+    reasons = {}
     for message in lab.read(lab.pipeline.names().dead_letters):
         headers = dict(message.headers() or [])
-        found[(message.value() or b"").decode()] = str(headers["eos.error"], "utf-8")  # type: ignore[arg-type]
-    return found
+        reasons[(message.value() or b"").decode()] = str(headers["eos.error"], "utf-8")  # type: ignore[arg-type]
+    return reasons
 
 
 def by_id(rows: list[Transaction]) -> list[Transaction]:
@@ -140,10 +140,10 @@ def test_valid_files_are_delivered_and_invalid_or_hostile_ones_are_dead_letters(
     assert web.sent < 60_000_000, "nothing was fetched beyond the limit"
     summary = report.summary()
     assert sum(part.skipped for part in summary) == 1, "a file without rows is skipped, and counted"
-    found = {digest for entry in report.entries for digest in entry.files.values()}
-    assert digests <= found
-    assert sha256((root / "row.csv").read_bytes()) in found, "also of a file whose content is invalid"
-    assert len(found) == len(FORMATS) + 4  # row, latin, cut, nothing; the wrong checksum is that of nothing
+    recorded = {digest for entry in report.entries for digest in entry.files.values()}
+    assert digests <= recorded
+    assert sha256((root / "row.csv").read_bytes()) in recorded, "also of a file whose content is invalid"
+    assert len(recorded) == len(FORMATS) + 4  # row, latin, cut, nothing; the wrong checksum is that of nothing
     assert lab.broken() == set()
 
 

@@ -63,12 +63,12 @@ def test_nothing_of_a_truncated_file_is_delivered(access: Access, web: WebServer
     assert access.root is not None
     data = write_file(access.root / f"a.{name}", make_transactions(2000)).read_bytes()
     cut = data[: data.rindex(b",") if name == "csv" else len(data) * 2 // 3]
-    found = reason(put(access, f"cut.{name}", cut), access)
-    assert "truncated" in found or "row " in found, found
+    message = reason(put(access, f"cut.{name}", cut), access)
+    assert "truncated" in message or "row " in message, message
     web.files[f"/cut.{name}"] = truncated(cut, len(data))
-    found = reason(web.url(f"/cut.{name}"), access)
+    message = reason(web.url(f"/cut.{name}"), access)
     missing_bytes = f"truncated: {len(cut)} of {len(data)} bytes received"
-    assert missing_bytes in found or "truncated: the" in found or "row " in found, found
+    assert missing_bytes in message or "truncated: the" in message or "row " in message, message
     assert "the file is empty" in reason(put(access, f"empty.{name}", b""), access)
 
 
@@ -122,9 +122,9 @@ def test_two_different_content_lengths_are_invalid(access: Access, web: WebServe
 @pytest.mark.parametrize("before", [2, 11_000])
 def test_an_invalid_row_of_a_csv_is_reported(access: Access, before: int, wrong: str, expected: str) -> None:
     content = "\n".join([HEADER, *[GOOD] * before, wrong, *[GOOD] * 3, "even worse"])
-    found = reason(put(access, "a.csv", content), access)
-    assert found.startswith(f"row {before + 1} (line {before + 2}): "), found
-    assert expected in found
+    message = reason(put(access, "a.csv", content), access)
+    assert message.startswith(f"row {before + 1} (line {before + 2}): "), message
+    assert expected in message
 
 
 def test_csv_is_read_as_it_is_written_elsewhere(access: Access) -> None:
@@ -196,7 +196,7 @@ def test_json_of_any_depth_is_an_invalid_row(line: str) -> None:
 def test_numbers_in_json_keep_their_digits(access: Access) -> None:
     text = json.dumps(row(account=1)).replace('"-12.34"', "1234567890123456789012345.10")
     for name, content in (("a.jsonl", f"{text}\n\n{text}"), ("a.json", f" [ {text} , {text} ] ")):
-        assert [found["amount"] for found in read(put(access, name, content), access)] == [
+        assert [transaction["amount"] for transaction in read(put(access, name, content), access)] == [
             "1234567890123456789012345.10"
         ] * 2
     assert read(put(access, "b.json", "[]"), access) == []
@@ -225,13 +225,13 @@ def test_an_array_is_the_same_wherever_its_bytes_are_cut(size: int) -> None:
 
 @pytest.mark.parametrize("after", [b"\xff\xfe garbage", b"\n\xe2\x82", b" " * 300_000 + b"\xff{"])
 def test_bytes_after_an_array_that_are_not_text_are_reported(access: Access, after: bytes) -> None:
-    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode() + after), access)
-    assert found.startswith("row 2: wrong encoding: byte 0x"), found
+    message = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode() + after), access)
+    assert message.startswith("row 2: wrong encoding: byte 0x"), message
 
 
 def test_an_array_in_another_encoding_is_not_taken_for_empty(access: Access) -> None:
-    found = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode("utf-16")), access)
-    assert found == "row 1: wrong encoding: byte 0xff is not UTF-8"
+    message = reason(put(access, "a.json", f"[{json.dumps(row())}]".encode("utf-16")), access)
+    assert message == "row 1: wrong encoding: byte 0xff is not UTF-8"
     assert reason(put(access, "b.json", " \n"), access) == "the file is empty"
 
 
@@ -239,8 +239,8 @@ def test_no_whitespace_of_any_script_is_part_of_an_id_or_an_account(access: Acce
     spaces = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace()]
     for space, name in itertools.product(spaces, ("transaction_id", "account")):
         text = f"A{space}1"
-        found = reason(put(access, "a.jsonl", json.dumps(row(**{name: text}))), access)
-        assert "without whitespace" in found, (name, text)
+        message = reason(put(access, "a.jsonl", json.dumps(row(**{name: text}))), access)
+        assert "without whitespace" in message, (name, text)
 
 
 def read_while_failing(access: Access, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> Iterator[pa.RecordBatch]:
@@ -274,18 +274,18 @@ def test_an_error_of_the_system_is_not_a_dead_letter(
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
 def test_a_wrong_encoding_is_reported_with_its_row(access: Access, name: str) -> None:
     assert access.root is not None
-    rows = [{**found, "text": "ü"} for found in make_transactions(11_000)]
+    rows = [{**transaction, "text": "ü"} for transaction in make_transactions(11_000)]
     rows[10_500]["text"] = "BAD"
     data = write_file(access.root / name, rows).read_bytes().replace(b"BAD", "ü".encode("latin-1"))
-    found = reason(put(access, name, data), access)
-    assert found.startswith("row 10501"), found
-    assert "wrong encoding: byte 0xfc is not UTF-8" in found
+    message = reason(put(access, name, data), access)
+    assert message.startswith("row 10501"), message
+    assert "wrong encoding: byte 0xfc is not UTF-8" in message
 
 
 def test_parquet_text_that_is_not_utf8_is_reported_with_its_row(access: Access) -> None:
     assert access.root is not None
     rows = [*make_transactions(5)]
-    columns = {name: [str(found[name]) for found in rows] for name in rows[0]}
+    columns = {name: [str(transaction[name]) for transaction in rows] for name in rows[0]}
     invalid = pa.array([b"a", b"b", b"\xff", b"d", b"e"], pa.binary()).view(pa.string())
     url = parquet(access.root / "invalid.parquet", {**columns, "text": invalid})
     assert "row 3" in reason(url, access)
@@ -299,9 +299,9 @@ def test_reading_a_row_stops_at_its_limit(access: Access) -> None:
         "a.jsonl": json.dumps(row()) + "\n" + "x" * 3_000_000,
         "a.json": f'[{json.dumps(row())}, {{"text": "' + "x" * 3_000_000,
     }.items():
-        found = reason(put(access, name, content), access)
-        assert found.startswith("row 2"), found
-        assert "longer than 1048576 bytes" in found
+        message = reason(put(access, name, content), access)
+        assert message.startswith("row 2"), message
+        assert "longer than 1048576 bytes" in message
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.parquet"])
@@ -310,9 +310,9 @@ def test_a_row_that_is_too_large_for_a_record_is_reported(access: Access, name: 
     good = {**row(), "text": ""}
     for text in ("x" * 999_900, '"' * 500_000):  # a quote takes two bytes in JSON
         url = write_file(access.root / name, [good, {**good, "text": text}]).as_uri()
-        found = reason(url, access)
-        assert found.startswith("row 2"), found
-        assert "longer than 10" in found
+        message = reason(url, access)
+        assert message.startswith("row 2"), message
+        assert "longer than 10" in message
     url = write_file(access.root / name, [good, {**good, "text": "x" * 999_000}]).as_uri()
     assert len(read(url, access)) == 2
 
@@ -335,10 +335,10 @@ def test_parquet_is_read_as_it_is_written_elsewhere(access: Access) -> None:
         "booked_at": pa.array([0, 1_500_000, 10_000_000], pa.timestamp("us")),
         "account": pa.array([7, 8, 9]),
     }
-    found = read(parquet(access.root / "a.parquet", {**columns, **exact}), access)
-    assert [row["account"] for row in found] == ["7", "8", "9"]
-    assert {row["amount"] for row in found} == {"-12.34"}
-    assert [row["booked_at"][-8:] for row in found] == ["0:00:00Z", "00:01.5Z", "0:00:10Z"]
+    delivered = read(parquet(access.root / "a.parquet", {**columns, **exact}), access)
+    assert [row["account"] for row in delivered] == ["7", "8", "9"]
+    assert {row["amount"] for row in delivered} == {"-12.34"}
+    assert [row["booked_at"][-8:] for row in delivered] == ["0:00:00Z", "00:01.5Z", "0:00:10Z"]
     inexact = {**columns, "amount": [1.0, 2.0, 3.0]}
     assert "a float is not exact" in reason(parquet(access.root / "b.parquet", inexact), access)
     missing = {name: column for name, column in columns.items() if name != "currency"}
@@ -356,8 +356,8 @@ def test_parquet_decimals_are_written_without_an_exponent(access: Access) -> Non
     amounts = pa.array([Decimal(text) for text in wanted], pa.decimal128(38, 18))
     texts = pa.array(["x"] * len(wanted), pa.string_view())
     for given in (amounts, amounts.cast(pa.decimal256(50, 18))):
-        found = read(parquet(access.root / "a.parquet", {**columns, "amount": given, "text": texts}), access)
-        assert [row["amount"] for row in found] == list(wanted.values())
+        delivered = read(parquet(access.root / "a.parquet", {**columns, "amount": given, "text": texts}), access)
+        assert [row["amount"] for row in delivered] == list(wanted.values())
     whole = {**columns, "amount": pa.array([Decimal(5)] * len(wanted), pa.decimal128(38, 0))}
     assert read(parquet(access.root / "a.parquet", whole), access)[0]["amount"] == "5"
     small = {**columns, "amount": pa.array([Decimal("1e-11")] * len(wanted), pa.decimal128(38, 18))}

@@ -36,9 +36,9 @@ def test_a_decompression_bomb_is_stopped(access: Access, name: str) -> None:
     content = f"{HEADER}\n{LINE * 420_000}".encode()  # 18 MB of one line
     packed = gzip.compress(content) if name == "csv.gz" else pa.compress(content, "zstd", asbytes=True)
     url = put(access, f"bomb.{name}", packed)
-    found = reason(url, limited(access, max_ratio=50))
-    assert found.startswith("a decompression bomb: ")
-    assert "EOS_FILES_MAX_RATIO" in found
+    message = reason(url, limited(access, max_ratio=50))
+    assert message.startswith("a decompression bomb: ")
+    assert "EOS_FILES_MAX_RATIO" in message
     assert "when unpacked" in reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=5_000_000))
 
 
@@ -46,8 +46,8 @@ def test_a_parquet_bomb_is_stopped_before_it_is_unpacked(access: Access) -> None
     assert access.root is not None
     columns = {name: pa.array([value]).take(pa.array([0] * 400_000)) for name, value in row(text="y" * 50).items()}
     pq.write_table(pa.table(columns), access.root / "bomb.parquet", compression="zstd", use_dictionary=False)
-    found = reason(f"file://{access.root}/bomb.parquet", limited(access, max_ratio=20))
-    assert "decompression bomb" in found
+    message = reason(f"file://{access.root}/bomb.parquet", limited(access, max_ratio=20))
+    assert "decompression bomb" in message
 
 
 def test_a_value_that_a_parquet_file_repeats_many_times_makes_small_batches(access: Access) -> None:
@@ -70,14 +70,14 @@ def test_the_limits_of_a_parquet_file_hold_for_its_rows_not_its_footer(access: A
     pq.write_table(pa.table(columns), access.root / "a.parquet")
     url = f"file://{access.root}/a.parquet"
     assert "decompression bomb" in reason(url, access)
-    found = reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=100_000_000))
-    assert "too large: more than 100000000 bytes when unpacked" in found
+    message = reason(url, limited(access, max_ratio=10**6, max_unpacked_bytes=100_000_000))
+    assert "too large: more than 100000000 bytes when unpacked" in message
 
 
 def test_an_endless_stream_is_stopped_at_the_limit(access: Access, web: WebServer) -> None:
     web.files["/endless.csv"] = endless(LINE.encode() * 1000)
-    found = reason(web.url("/endless.csv"), limited(access, max_bytes=3_000_000))
-    assert found == "too large: more than 3000000 bytes (EOS_FILES_MAX_BYTES)"
+    message = reason(web.url("/endless.csv"), limited(access, max_bytes=3_000_000))
+    assert message == "too large: more than 3000000 bytes (EOS_FILES_MAX_BYTES)"
     assert web.sent < 30_000_000, "only what was already on its way"
 
 
@@ -100,8 +100,8 @@ def test_a_slow_server_is_abandoned_at_the_time_limit(access: Access, web: WebSe
 
     web.files["/slow.csv"] = {"body": dripping(b"x", 0.05), "headers": headers, "nothing": nothing}[where]
     begun = time.monotonic()
-    found = reason(web.url("/slow.csv"), limited(access, max_seconds=1))
-    assert found == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
+    message = reason(web.url("/slow.csv"), limited(access, max_seconds=1))
+    assert message == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
     assert time.monotonic() - begun < 4
 
 
@@ -137,10 +137,10 @@ def test_a_slow_handshake_is_abandoned_at_the_time_limit(access: Access) -> None
         thread.start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         begun = time.monotonic()
-        found = reason(
+        message = reason(
             f"https://{address}/a.csv", limited(replace(access, hosts=(parse_host(address),)), max_seconds=1)
         )
-        assert found == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
+        assert message == "the file takes longer than 1 s (EOS_FILES_MAX_SECONDS)"
         assert time.monotonic() - begun < 4
         thread.join(5)
 
@@ -193,7 +193,8 @@ def test_memory_stays_flat(access: Access) -> None:
     """Four files of 100 MB each: if rows were collected anywhere, they would take more than 150 MB."""
     assert access.root is not None
     rows = [
-        {**found, "text": random.Random(n).randbytes(6000).hex()} for n, found in enumerate(make_transactions(8_000))
+        {**transaction, "text": random.Random(n).randbytes(6000).hex()}
+        for n, transaction in enumerate(make_transactions(8_000))
     ]
     urls = [write_file(access.root / "small.csv", rows[:10]).as_uri()]
     for name in ("csv", "jsonl.zst", "json", "parquet"):

@@ -59,7 +59,7 @@ def test_an_invalid_transaction_is_a_dead_letter_and_leaves_the_balance(bank: Ba
     good = [bank.transaction("a", "0.10"), bank.transaction("a", "0.20"), bank.transaction("a", "-0.30")]
     bank.send([*good, bank.transaction("a", "-1000.01"), bank.transaction("a", "99999999999999.99")])
     repeated = Producer(bank.lab.connection.config(partitioner="murmur2_random"))
-    wrong = {
+    invalid = {
         "not a decimal number": bank.transaction("a", "1e3"),
         "at most two places": bank.transaction("a", "0.001"),
         "with at most two": bank.transaction("a", "1.00\n"),
@@ -70,26 +70,26 @@ def test_an_invalid_transaction_is_a_dead_letter_and_leaves_the_balance(bank: Ba
         "not a transaction": {},
         "not a transaction with": bank.transaction("a", "1.00", transaction_id=""),
     }
-    odd = {
+    malformed = {
         "decimal number": '{"transaction_id": "o1", "account": "a", "currency": "EUR", "amount": 1e1}',
         "transaction with id": '{"transaction_id": "o2", "account": "a", "currency": "EUR", "amount": "1.00"} {}',
         "id and account": '{"transaction_id": "o3", "account": "a", "amount": "1.00", "amount": "9.00"}',
     }
-    for one in (*map(json.dumps, wrong.values()), *odd.values(), json.dumps(good[1])):
+    for one in (*map(json.dumps, invalid.values()), *malformed.values(), json.dumps(good[1])):
         repeated.produce(bank.lab.source, one, b"a")
     repeated.flush()
-    bank.rejected += [str(one.get("transaction_id")) for one in wrong.values()]
+    bank.rejected += [str(one.get("transaction_id")) for one in invalid.values()]
     assert bank.lab.run().complete
     assert bank.balances["a"] == Decimal("99999999999999.99")
     names = bank.lab.pipeline.names()
     reasons = str([message.headers() for message in bank.lab.read(names.dead_letters)])
-    for reason in (*wrong, *odd, "the lowest allowed"):
+    for reason in (*invalid, *malformed, "the lowest allowed"):
         assert reason in reasons
-    found = [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
-    assert found == ["0.10", "0.30", "0.00", "99999999999999.99"], (
+    written = [json.loads(message.value() or b"")["balance"] for message in bank.lab.read()]
+    assert written == ["0.10", "0.30", "0.00", "99999999999999.99"], (
         "exact, and the repeated transaction is not booked again"
     )
-    assert len(bank.lab.read(names.dead_letters)) == len(wrong) + len(odd) + 1
+    assert len(bank.lab.read(names.dead_letters)) == len(invalid) + len(malformed) + 1
     exact = '{"transaction_id": "n", "account": "b", "currency": "EUR", "amount": 12345678.90}'
     repeated.produce(bank.lab.source, exact, b"b")
     repeated.flush()
