@@ -90,7 +90,7 @@ def fill(
             for partition in range(partitions):
                 sender.send(partition, messages[(routes == partition) & (numbers > last_written[partition])])
             if rate:
-                sender.poll_until(started + sender.sent / rate)
+                sender.wait_until(started + sender.sent / rate)
         sender.finish()
     finally:
         sender.close()
@@ -159,7 +159,8 @@ class Sender:
             "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
         )
 
-    def poll_until(self, moment: float) -> None:
+    def wait_until(self, moment: float) -> None:
+        """Receive acknowledgements until this moment."""
         while (wait := moment - time.monotonic()) > 0:
             self.poll(min(wait, 0.1))
 
