@@ -1,4 +1,4 @@
-"""Pipelines are found where users put them, and two of one name are refused."""
+"""Pipelines are found in named modules and installed packages, and two with one name are refused."""
 
 from pathlib import Path
 
@@ -24,9 +24,9 @@ def write(folder: Path, module: str, name: str) -> str:
 
 def test_a_pipeline_of_a_named_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    found = find_pipelines([write(tmp_path, "eos_test_mine", "mine")])
-    assert {"mine", "squares"} <= set(found)
-    assert found["mine"].names().ledger == "eos.mine.ledger"
+    pipelines = find_pipelines([write(tmp_path, "eos_test_mine", "mine")])
+    assert {"mine", "squares"} <= set(pipelines)
+    assert pipelines["mine"].names().ledger == "eos.mine.ledger"
 
 
 def test_a_pipeline_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
