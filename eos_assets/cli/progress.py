@@ -1,9 +1,12 @@
-"""Progress bars on standard error, so that standard output stays clean for scripts."""
+"""Progress bars and messages on standard error, so that standard output stays clean for scripts."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.highlighter import NullHighlighter
+from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eos_assets.platform.jars import fetch, find_damaged, read_lock
@@ -24,3 +27,17 @@ def fetch_jars(settings: Settings) -> None:
     if find_damaged(settings.jars_dir):
         with bar("Fetching jars, once", len(read_lock())) as done:
             fetch(settings, done)
+
+
+@contextmanager
+def log_messages(console: Console) -> Iterator[None]:
+    """Print what the library logs meanwhile, above the progress bars of this console."""
+    handler = RichHandler(
+        logging.WARNING, console, show_time=False, show_level=False, show_path=False, highlighter=NullHighlighter()
+    )
+    library = logging.getLogger("eos_assets")
+    library.addHandler(handler)
+    try:
+        yield
+    finally:
+        library.removeHandler(handler)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.progress import log_messages
 from eos_assets.cli.target import prepare
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
@@ -87,8 +88,7 @@ def run_with_progress(pipeline: Pipeline, connection: Connection, options: RunOp
     from eos_assets.orchestration.resources.spark import SparkResource
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        options.say = lambda text: progress.console.print(text, markup=False)
+    with Progress(*columns, console=Console(stderr=True)) as progress, log_messages(progress.console):
         ended = threading.Event()
         watcher = threading.Thread(
             target=follow_positions, args=(pipeline, connection, options, progress, ended), daemon=True

@@ -1,18 +1,18 @@
-"""Whether a plan keeps each source partition whole and in order; if not, its rows are brought back."""
+"""Keeps each source partition whole and in order on the way to its task, whatever the transform's plan does."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.sink.outcome import SPARK_SCHEMA
 from eos_assets.sink.task import Task
-from eos_assets.transform.combined_records import refuse_wrong
-from eos_assets.transform.spark_plan import SCAN, explained, source_plan
+from eos_assets.transform.combined_records import refuse_combined_records
+from eos_assets.transform.spark_plan import SCAN, explain, source_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Operators through which one Spark partition stays one Kafka partition, in order. No other one, known or not, does so.
+#: Operators that keep one Spark partition one Kafka partition, in order. Any other one, known or not, may not.
 NARROW = {
     "AdaptiveSparkPlan",
     "ArrowEvalPython",
@@ -34,59 +34,57 @@ NARROW = {
 BATCH_FUNCTIONS = {"MapInArrow", "MapInPandas", "PythonMapInArrow"}
 
 
-#: Measured with benchmarks/shuffle.py.
-SHUFFLED = (
-    "The plan of {} does not keep the records of each source partition together and in order, so a run sorts all rows "
-    "of a range before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
-    "repartition(), coalesce(), union() and orderBy(), and join small tables with broadcast()."
-)
-
-
 def narrow_path(frame: "DataFrame", pipeline: Pipeline) -> list[str] | None:
     """The operators from a frame down to the source, if they keep each source partition whole; None if they may not.
-    What no repartitioning makes exact is refused."""
-    plan = source_plan(explained(frame), pipeline.source.name)
-    refuse_wrong(plan, pipeline)
+    Refuses a plan that no repartitioning makes exact."""
+    plan = source_plan(explain(frame), pipeline.source.name)
+    refuse_combined_records(plan, pipeline)
     paths = [[operator.name for operator in path] for path in plan.paths]
     return paths[0] if len(paths) == 1 and set(paths[0]) <= NARROW else None
 
 
-def kept_whole(
-    rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int, report: Callable[[str], None] = lambda _: None
-) -> "DataFrame":
-    """The outcomes of a task that gets the rows with each source partition whole and in order, brought back from a
-    shuffle where there was one. Where there was none, the plan that was looked at is the one that runs.
+@dataclass(frozen=True)
+class Aligned:
+    """The outcomes of a task that gets each source partition whole and in order."""
+
+    outcomes: "DataFrame"
+    #: Whether the transform has a shuffle, so that its rows are brought back to their partition.
+    shuffled: bool
+
+
+def align_to_source(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int) -> Aligned:
+    """Let a task run on the rows of each source partition, whole and in order. Where no repartitioning is needed, the
+    plan that was examined is the one that runs.
 
     Args:
-        rows: what travels to the task.
+        rows: the rows for the task.
         task: writes them.
-        pipeline: whose they are.
-        partitions: how many of the source are read.
-        report: gets a sentence about a shuffle that a stateless transform could do without.
+        pipeline: whose rows they are.
+        partitions: the number of source partitions that are read.
     """
-    order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]  # changes of the state, the last ones
+    # Changes of the state have a `store`, and come last.
+    order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]
     order += ["sequence"] if "sequence" in rows.columns else []
-    frame = outcomes_of(rows, task)
-    path = narrow_path(frame, pipeline)
+    outcomes = run_task(rows, task)
+    path = narrow_path(outcomes, pipeline)
     if path is None:
-        if not pipeline.stateful:
-            report(SHUFFLED.format(pipeline.name))
         repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
         whole = rows.repartition(max(1, partitions), "o_partition")
-        return outcomes_of(whole.sortWithinPartitions(*repeatable), task)
+        return Aligned(run_task(whole.sortWithinPartitions(*repeatable), task), shuffled=True)
     if "sequence" in rows.columns:
-        return outcomes_of(rows.sortWithinPartitions(*order), task)
-    if may_reorder(path) and not pipeline.ordered:
+        outcomes = run_task(rows.sortWithinPartitions(*order), task)
+    elif may_reorder(path) and not pipeline.ordered:
         arrived = rows.selectExpr("*", "monotonically_increasing_id() AS arrived")
-        return outcomes_of(arrived.sortWithinPartitions(*order, "arrived").drop("arrived"), task)
-    return frame
+        outcomes = run_task(arrived.sortWithinPartitions(*order, "arrived").drop("arrived"), task)
+    return Aligned(outcomes, shuffled=False)
 
 
 def may_reorder(path: list[str]) -> bool:
-    """Whether a function over whole batches, beside our own task, may give rows in another order, or the rows of one
-    record apart from each other: a slice could end between them, and nobody could tell a late row from none."""
+    """Whether a function over whole batches, beside our own task, may return rows in another order, or the rows of one
+    record apart. A transaction could then end between them, and a late row would look like one that is missing."""
     return sum(node in BATCH_FUNCTIONS for node in path) > 1
 
 
-def outcomes_of(rows: "DataFrame", task: Task) -> "DataFrame":
+def run_task(rows: "DataFrame", task: Task) -> "DataFrame":
+    """The outcomes of a task over these rows."""
     return rows.mapInArrow(task, SPARK_SCHEMA)

@@ -1,11 +1,12 @@
-"""Positions and offsets in, the ranges that a run would write out. Reads only."""
+"""Plans what a run writes: the range of each source partition, from its position to the last stable offset."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from confluent_kafka.admin import TopicMetadata
-
+from eos_assets.context import PipelineContext
+from eos_assets.declare.generation import next_generation
 from eos_assets.declare.modes import Mode
+from eos_assets.declare.names import Names
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
@@ -13,19 +14,23 @@ from eos_assets.kafka.offsets import Bounds, bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.log.reader import CommittedReader
+from eos_assets.run.preflight.topics import existing_topics
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """How one source partition stands, and what a run would do about it."""
+    """The offsets of one source partition, and the range that a run would write."""
 
     partition: int
+    #: The next offset to write.
     position: int
     log_start: int
     stable_end: int
     high_watermark: int
+    #: The last entry and the first entry of the ledger; None if it has none.
     tail: Genesis | LedgerEntry | None
     genesis: Genesis | None
+    #: Where the run ends.
     end: int
 
     @property
@@ -50,93 +55,112 @@ def make_plan(
     max_records: int | None = None,
     upto: Mapping[int, int] | None = None,
 ) -> list[PartitionPlan]:
-    """One row per source partition. The end is the last stable offset, never the high watermark: behind it somebody's
-    transaction is open, and what is skipped now would never be read. `upto` may end a partition earlier."""
-    topic, ledger = pipeline.source.name, pipeline.names(mode).ledger
-    existing = existing_topics(pipeline, connection, (topic, ledger), mode)
-    known = sorted(existing[topic].partitions)
+    """Plan each source partition. Nothing is written.
+
+    The end is the last stable offset, never the high watermark: after it a transaction of another producer is open, and
+    its records would be skipped for good. `upto` may end a partition earlier.
+    """
+    names = pipeline.names(mode)
+    existing = existing_topics(pipeline, connection, (names.source, names.ledger), mode)
+    known = sorted(existing[names.source].partitions)
     chosen = known if partitions is None else sorted(set(partitions))
     for partition in chosen:
         if partition not in known:
-            raise EosError(f"{topic} has no partition {partition}.", f"Its partitions are 0 to {known[-1]}.")
-    found = bounds(connection, topic, chosen)
-    begun = set(existing[ledger].partitions)  # the next run makes it grow with the source
-    reader = CommittedReader(connection.config(), pipeline.names(mode))
+            raise EosError(
+                f"{names.source} has no partition {partition}.", f"Choose among its partitions, 0 to {known[-1]}."
+            )
+    offsets = bounds(connection, names.source, chosen)
+    in_ledger = set(existing[names.ledger].partitions)  # a run lets it grow with the source
+    reader = CommittedReader(connection.config(), names)
     try:
         plans = [
-            partition_plan(pipeline, reader if p in begun else None, p, found[p], mode, max_records) for p in chosen
+            plan_partition(pipeline, names, reader if p in in_ledger else None, p, offsets[p], max_records)
+            for p in chosen
         ]
     finally:
         reader.close()
-    return [replace(plan, end=bounded(plan, upto[plan.partition])) for plan in plans] if upto is not None else plans
+    if upto is None:
+        return plans
+    return [replace(plan, end=min(plan.end, max(plan.position, upto[plan.partition]))) for plan in plans]
 
 
-def existing_topics(
-    pipeline: Pipeline, connection: Connection, needed: Iterable[str], mode: Mode = Mode.EXACTLY_ONCE
-) -> dict[str, TopicMetadata]:
-    """The topics of the cluster; refused, with the command that creates them, if some that are needed are missing."""
-    existing = connection.metadata().topics
-    if missing := [name for name in needed if name not in existing]:
-        raise without_topics(pipeline, missing, mode, connection)
-    return existing
-
-
-def without_topics(pipeline: Pipeline, missing: list[str], mode: Mode, connection: Connection) -> EosError:
-    secured = connection.security.protocol != "PLAINTEXT"
-    hidden = f", or that {connection.security.principal} may not see" if secured else ""
-    command = f"eos topics create --pipeline {pipeline.name}"
-    module = getattr(pipeline.transform, "__module__", "__main__")
-    if not module.startswith("eos_assets.") and module != "__main__":
-        command += f" --module {module}"
-    if mode is not Mode.EXACTLY_ONCE:
-        command += f" --mode {mode}"
-    return EosError(
-        f"Pipeline {pipeline.name} needs topics that do not exist{hidden}: {', '.join(missing)}.",
-        f"Create them with `{command}`.",
-    )
-
-
-def bounded(plan: PartitionPlan, limit: int) -> int:
-    return min(plan.end, max(plan.position, limit))
-
-
-def partition_plan(
+def plan_partition(
     pipeline: Pipeline,
+    names: Names,
     reader: CommittedReader | None,
     partition: int,
-    found: Bounds,
-    mode: Mode,
+    offsets: Bounds,
     max_records: int | None,
 ) -> PartitionPlan:
-    """The ledger alone gives the position. The group offset is compared in the task, after `init_transactions`: until
-    then an older attempt may hold it open."""
+    """Plan one partition. The ledger alone gives its position. The group offset is compared in the task, after
+    `init_transactions`: until then the transaction of an older attempt may cover it."""
+    exactly_once = names.mode is Mode.EXACTLY_ONCE
     tail = reader.ledger_tail(partition) if reader else None
-    if mode is Mode.EXACTLY_ONCE:
-        position = found.start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
+    if exactly_once:
+        position = offsets.start if tail is None else tail.next if isinstance(tail, LedgerEntry) else tail.start
     else:
-        group = reader.group_offset(partition) if reader else None
-        position = found.start if group is None else group
-    end = end_of(pipeline, partition, position, found, max_records)
-    genesis = reader.genesis(partition) if reader and tail is not None and mode is Mode.EXACTLY_ONCE else None
-    return PartitionPlan(partition, position, found.start, found.stable, found.high, tail, genesis, end)
+        group_offset = reader.group_offset(partition) if reader else None
+        position = offsets.start if group_offset is None else group_offset
+    end = end_of(pipeline, partition, position, offsets, max_records)
+    genesis = reader.genesis(partition) if reader and tail is not None and exactly_once else None
+    return PartitionPlan(partition, position, offsets.start, offsets.stable, offsets.high, tail, genesis, end)
 
 
-def lost(pipeline: Pipeline, partition: int, start: int, end: int) -> str:
-    where = f"{pipeline.source.name}/{partition}"
-    return f"{where}: the offsets {start} to {end - 1} were deleted before they were read: they are lost."
-
-
-def end_of(pipeline: Pipeline, partition: int, position: int, found: Bounds, max_records: int | None) -> int:
-    """Where a run ends that begins at this position; refused if the source no longer, or not yet, has it."""
-    if position < found.start:
+def end_of(pipeline: Pipeline, partition: int, position: int, offsets: Bounds, max_records: int | None) -> int:
+    """The end of a run that starts at this position. Refuses a position that the source no longer has, or never had."""
+    if position < offsets.start:
         raise EosError(
-            lost(pipeline, partition, position, found.start),
-            f"If that is accepted, declare the next generation ({pipeline.generation + 1}) with a new sink or "
-            f"shared_sink=True: it begins at {found.start}. Nothing was written.",
+            f"{records_lost(pipeline, partition, position, offsets.start)} Nothing was written.",
+            f"If that is acceptable, {next_generation(pipeline)}: it begins at offset {offsets.start}.",
         )
-    if position > found.stable:
+    if position > offsets.stable:
         raise EosError(
-            f"{pipeline.source.name}/{partition} ends at {found.stable}, but {position} is committed.",
-            "The topic is not the one that was read before; check its name and its topic id.",
+            f"{pipeline.source.name}/{partition} ends at {offsets.stable}, but {position} is committed: it is not the "
+            "topic that was read before.",
+            "Check the name of the source and its topic id.",
         )
-    return found.stable if max_records is None else min(found.stable, position + max_records)
+    return offsets.stable if max_records is None else min(offsets.stable, position + max_records)
+
+
+def records_lost(pipeline: Pipeline, partition: int, start: int, end: int) -> str:
+    place = f"{pipeline.source.name}/{partition}"
+    return f"{place}: the offsets {start} to {end - 1} were deleted before they were read: they are lost."
+
+
+class Planner:
+    """Makes the plans of one run: one before each attempt, all with the same limits."""
+
+    def __init__(
+        self,
+        context: PipelineContext,
+        partitions: Iterable[int] | None,
+        max_records: int | None,
+        upto: Mapping[int, int] | None,
+    ) -> None:
+        self.context = context
+        self.partitions = None if partitions is None else list(partitions)
+        self.max_records = max_records
+        self.upto = upto
+        #: Source partition → the position of the first plan.
+        self._first_positions: dict[int, int] = {}
+
+    def plan(self) -> list[PartitionPlan]:
+        """Plan again. Refuses to go on where source records were deleted since the first plan: a position moves only by
+        a commit, and the ledger shows that."""
+        context = self.context
+        plans = make_plan(
+            context.pipeline,
+            context.kafka,
+            mode=context.mode,
+            partitions=self.partitions,
+            max_records=self.max_records,
+            upto=self.upto,
+        )
+        for plan in plans:
+            first = self._first_positions.setdefault(plan.partition, plan.position)
+            if plan.position > first and plan.tail is None and context.exactly_once:
+                raise EosError(
+                    records_lost(context.pipeline, plan.partition, first, plan.position),
+                    f"If that is acceptable, run it again: it begins at offset {plan.position}.",
+                )
+        return plans

@@ -1,161 +1,170 @@
-"""Finds the one record that makes a transform raise, by halving the range, and makes a dead letter of it."""
+"""Finds the record that makes a transform raise, by halving the range, and writes it as a dead letter."""
 
-import time
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eos_assets.context import PipelineContext
+from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, EosError, Reaction
 from eos_assets.log.ranges import OffsetRange, describe_ranges
-from eos_assets.run.partition_alignment import outcomes_of
-from eos_assets.run.plan import PartitionPlan
+from eos_assets.run.job import JobRunner
+from eos_assets.run.plan import PartitionPlan, Planner
 from eos_assets.sink.outcome import Outcome
-from eos_assets.sink.task import writing_task
-from eos_assets.transform.result_schema import travelling
-from eos_assets.transform.source import records
-from eos_assets.transform.spark_errors import SparkFailure, brief, classify
+from eos_assets.transform.spark_errors import SparkFailure, classify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eos_assets.run.run import Run
+logger = logging.getLogger(__name__)
 
-#: What is not an error of the transform says nothing about a record: such a part is tried again.
+#: How often a range is tried that fails for another reason than the transform: such a failure is not about a record.
 TRIES = 3
-#: How long a run that stops looks for the record that made the transform raise.
+#: The time that a run which stops may take to find the record that made the transform raise.
 SEARCH_SECONDS = 20.0
 
+#: Runs the transform on a range.
+TransformRange = Callable[[OffsetRange], "DataFrame"]
 
-@dataclass
-class Isolation:
-    """The records that one run sets aside."""
 
-    run: "Run"
-    #: How many so far.
-    isolated: int = 0
+@dataclass(frozen=True)
+class Poison:
+    """The record that makes the transform raise, as a range of one offset; of several where the search ran out of
+    time."""
 
-    def isolate(self, plans: list[PartitionPlan], ranges: list[OffsetRange], reported: SparkFailure) -> int:
-        """Finds the records that make the transform raise and sets them aside as dead letters. Returns how many. What
-        else fails meanwhile is a failed attempt like any other."""
-        if self.run.pipeline.on_error == "stop":
-            where = self.where(plans, ranges)
-            raise EosError(
-                f"The transform of {self.run.pipeline.name} raises on {where}: {reported.described}",
-                "Correct it, or let it return an `error` for such records, or declare on_error='isolate' to set them "
-                "aside. What was committed before stays; nothing of the failed slices is visible.",
-            )
-        before = self.isolated
+    range: OffsetRange
+    #: What the transform raises.
+    reason: str
+
+
+class PoisonRecords:
+    """The records of one run that make its transform raise."""
+
+    def __init__(self, context: PipelineContext, planner: Planner, jobs: JobRunner) -> None:
+        self.context = context
+        self.planner = planner
+        self.jobs = jobs
+        #: How many were written as dead letters.
+        self.isolated = 0
+
+    def isolate(self, plans: list[PartitionPlan], attempt: int) -> Iterator[list[Outcome]]:
+        """Write the first poison record of each range as a dead letter, after all that is before it. Yields the
+        outcomes range by range; any failure is raised."""
+        for plan in plans:
+            poison = first_poison(self._transform_range(plan), plan.range, from_start=self.jobs.needs_range_start)
+            if poison is None:
+                continue
+            self._check_limit(poison)
+            outcomes = self._write_up_to(plan, poison, attempt)
+            yield outcomes
+            if all(o.reaction is Reaction.DONE for o in outcomes):
+                self.isolated += 1
+                self._report(poison)
+
+    def refusal(self, plans: list[PartitionPlan], failure: SparkFailure) -> EosError:
+        """The error that stops the run, with the place of the record as far as it can be found."""
+        return EosError(
+            f"The transform of {self.context.pipeline.name} raises on {self._locate(plans)}: {failure.described}",
+            "Correct it, or let it return an `error` for such records, or declare on_error='isolate' to isolate them. "
+            "What was committed before stays; nothing of the failed transactions is visible.",
+        )
+
+    def _locate(self, plans: list[PartitionPlan]) -> str:
+        """The partition and offset of the first poison record; all ranges of the job where none is found in time."""
+        source, deadline = self.context.pipeline.source.name, Deadline(SEARCH_SECONDS)
         try:
-            for planned in ranges:
-                self.isolate_first(plans, planned)
-        except EosError:
-            raise
-        except Exception as failure:
-            self.run.note(brief(failure))
-        return self.isolated - before
-
-    def where(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> str:
-        """The partition and the offsets of the first record that makes the transform raise, as closely as halving its
-        range tells within a few seconds; all ranges of the job where that finds nothing."""
-        topic, deadline = self.run.pipeline.source.name, time.monotonic() + SEARCH_SECONDS
-        try:
-            for planned in ranges if self.run.pipeline.deterministic else []:
-                if time.monotonic() > deadline:
+            for plan in plans if self.context.pipeline.deterministic else []:
+                if deadline.passed:
                     break
-                if poison := self.first_poison(plans, planned, deadline):
-                    return poison[0].describe(topic)
+                transform = self._transform_range(plan)
+                poison = first_poison(transform, plan.range, from_start=self.jobs.needs_range_start, deadline=deadline)
+                if poison:
+                    return poison.range.describe(source)
         except Exception:
-            pass  # nothing is known but the ranges
-        return describe_ranges(topic, ranges)
+            logger.info("the search for the record that makes the transform raise failed", exc_info=True)
+        return describe_ranges(source, [plan.range for plan in plans])
 
-    def isolate_first(self, plans: list[PartitionPlan], planned: OffsetRange) -> None:
-        poison = self.first_poison(plans, planned)
-        if poison is None:
-            return
-        offset, reason = poison[0].start, poison[1]
-        pipeline = self.run.pipeline
+    def _transform_range(self, plan: PartitionPlan) -> TransformRange:
+        return lambda part: self.jobs.transform([replace(plan, position=part.start, end=part.end)])
+
+    def _check_limit(self, poison: Poison) -> None:
+        pipeline = self.context.pipeline
         if self.isolated >= pipeline.max_isolated:
             raise EosError(
-                f"{pipeline.source.name}/{planned.partition} offset {offset} makes the transform raise too, and "
-                f"{pipeline.max_isolated} records were set aside already (max_isolated): {reason}",
+                f"{poison.range.describe(pipeline.source.name)} makes the transform raise too, and {self.isolated} "
+                f"records were isolated already (max_isolated={pipeline.max_isolated}): {poison.reason}",
                 "Correct the transform, or let it return an `error` for such records.",
             )
-        outcomes = self.set_aside(plans, planned, offset, reason)
-        self.run.take_in(outcomes)
-        self.isolated += all(o.reaction is Reaction.DONE for o in outcomes)
 
-    def first_poison(
-        self, plans: list[PartitionPlan], planned: OffsetRange, deadline: float | None = None
-    ) -> tuple[OffsetRange, str] | None:
-        if self.run.pipeline.stateful:
-            folded = lambda part: self.run.folded(plans, part).rows()  # noqa: E731
-            return first_poison(folded, planned, from_start=True, deadline=deadline)
-        return first_poison(self.run.transformed, planned, deadline=deadline)
-
-    def set_aside(self, plans: list[PartitionPlan], planned: OffsetRange, offset: int, reason: str) -> list[Outcome]:
-        """Everything before the record as usual, then the record itself as a dead letter, in order."""
-        run, outcomes = self.run, []
-        if offset > planned.start:
-            outcomes += run.attempt(plans, [OffsetRange(planned.partition, planned.start, offset)])
+    def _write_up_to(self, plan: PartitionPlan, poison: Poison, attempt: int) -> list[Outcome]:
+        """Write everything before the record as usual, then the record itself as a dead letter, in order."""
+        offset, outcomes = poison.range.start, []
+        if offset > plan.position:
+            outcomes += self.jobs.run([replace(plan, end=offset)], attempt)
             if any(o.reaction is not Reaction.DONE for o in outcomes):
                 return outcomes
-            plans = run.plan()
-        alone = OffsetRange(planned.partition, offset, offset + 1)
-        rows = dead_letter(records(run.spark, run.connection, run.pipeline.source.name, [alone]), reason)
-        job = replace(run.job(plans, [alone]), isolated=True)
-        return outcomes + run.collect(outcomes_of(travelling(rows), writing_task(job)))
+            plan = next(again for again in self.planner.plan() if again.partition == plan.partition)
+        record = replace(plan, position=offset, end=offset + 1)
+        return outcomes + self.jobs.write_dead_letter(record, poison.reason, attempt)
+
+    def _report(self, poison: Poison) -> None:
+        pipeline, source = self.context.pipeline, self.context.pipeline.source.name
+        logger.warning(
+            "%s makes the transform of %s raise and is a dead letter now: %s",
+            poison.range.describe(source),
+            pipeline.name,
+            poison.reason,
+            extra={
+                "pipeline": pipeline.name,
+                "run": self.jobs.template.run,
+                "partitions": [poison.range.partition],
+                "offset": poison.range.start,
+            },
+        )
 
 
 def first_poison(
-    transformed: Callable[[list[OffsetRange]], "DataFrame"],
-    planned: OffsetRange,
-    *,
-    from_start: bool = False,
-    deadline: float | None = None,
-) -> tuple[OffsetRange, str] | None:
-    """The offset of the first record that makes the transform raise, as a range, with the reason; None if the range is
-    healthy. At the deadline the range may still hold more than one offset.
+    transform: TransformRange, planned: OffsetRange, *, from_start: bool = False, deadline: Deadline | None = None
+) -> Poison | None:
+    """Find the first record that makes the transform raise; None if the transform succeeds on the whole range.
 
     Args:
-        transformed: runs the transform on some ranges.
-        planned: where to look.
-        from_start: every part begins where the range does: state was loaded for that place only.
-        deadline: until when to look.
+        transform: runs the transform on a range.
+        planned: the range to search.
+        from_start: each part begins where the range does, because its state was loaded for that offset.
+        deadline: when to stop halving.
     """
     low, high = planned.start, planned.end
-    reason = raises(transformed, planned)
+    reason = raised_on(transform, planned)
     if reason is None:
         return None
-    while high - low > 1 and (deadline is None or time.monotonic() < deadline):
+    while high - low > 1 and not (deadline and deadline.passed):
         middle = (low + high) // 2
-        left = raises(transformed, OffsetRange(planned.partition, planned.start if from_start else low, middle))
-        if left is None:
+        reason = raised_on(transform, OffsetRange(planned.partition, planned.start if from_start else low, middle))
+        if reason is None:
             low = middle
         else:
-            high, reason = middle, left
-    # Once more: a failure that passed must not make a dead letter of a healthy record.
-    again = raises(transformed, OffsetRange(planned.partition, planned.start if from_start else low, high))
-    return None if again is None else (OffsetRange(planned.partition, low, high), again)
+            high = middle
+    # Once more: a failure that has passed must not make a dead letter of a healthy record.
+    reason = raised_on(transform, OffsetRange(planned.partition, planned.start if from_start else low, high))
+    return None if reason is None else Poison(OffsetRange(planned.partition, low, high), reason)
 
 
-def raises(transformed: Callable[[list[OffsetRange]], "DataFrame"], part: OffsetRange) -> str | None:
+def raised_on(transform: TransformRange, part: OffsetRange) -> str | None:
     """What the transform raises on this part of the range; None if it succeeds. Any other failure is raised."""
-    for _ in range(TRIES):
+    tries_left = TRIES
+    while True:
         try:
-            transformed([part]).write.format("noop").mode("overwrite").save()
+            transform(part).write.format("noop").mode("overwrite").save()
         except EosError:
             raise
         except Exception as failure:
             reported = classify(failure)
             if reported.code is Code.TRANSFORM_RAISED:
                 return reported.message
-            trouble = failure
+            tries_left -= 1
+            if not tries_left:
+                raise
         else:
             return None
-    raise trouble
-
-
-def dead_letter(record: "DataFrame", reason: str) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    return record.select(f.lit(None).cast("binary").alias("value"), f.lit(reason).alias("error"), "origin")

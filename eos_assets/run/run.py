@@ -1,55 +1,49 @@
-"""A run: plan, one Spark job over the lagging partitions, again until nothing lags or the attempts are used up."""
+"""A run: preflight, plan, one Spark job over the lagging partitions, and again until every partition is at its goal."""
 
+import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from eos_assets.context import PipelineContext
+from eos_assets.deadlines import Deadline
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
-from eos_assets.kafka.auth_errors import CREDENTIALS_REMEDY, GRANT_REMEDY
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
-from eos_assets.kafka.reader import read_partitions
-from eos_assets.log import ledger
+from eos_assets.kafka.retries import retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
-from eos_assets.log.ledger import LedgerEntry
-from eos_assets.log.ranges import OffsetRange
-from eos_assets.run.partition_alignment import kept_whole, outcomes_of
-from eos_assets.run.plan import PartitionPlan, lost, make_plan
-from eos_assets.run.poison_records import Isolation
-from eos_assets.run.preflight.spark_version import check_spark, task_attempts
-from eos_assets.run.preflight.topics import (
-    LEDGER_SECONDS,
-    check_genesis,
-    check_group,
-    check_state,
-    check_timeout,
-    check_topics,
-    largest_batch,
-)
+from eos_assets.run.grow_topics import grow_own_topics
+from eos_assets.run.job import JobRunner
+from eos_assets.run.ledger_entries import await_entries
+from eos_assets.run.plan import PartitionPlan, Planner
+from eos_assets.run.poison_records import PoisonRecords
+from eos_assets.run.preflight.preflight import Preflight, run_preflight
+from eos_assets.run.preflight.spark_version import task_attempts
+from eos_assets.run.refusals import refusal
 from eos_assets.run.report import RunReport
+from eos_assets.run.stateful_job import StatefulJobRunner
+from eos_assets.run.stateless_job import StatelessJobRunner
 from eos_assets.sink.delivery import OpenDelivery
 from eos_assets.sink.faults import NoFaults
 from eos_assets.sink.job import BATCH_BYTES, Job
 from eos_assets.sink.outcome import NO_PARTITION, Outcome
-from eos_assets.sink.task import closing_task, writing_task
-from eos_assets.state.fold import Folded, Folding
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.store import State
-from eos_assets.transform.arrow_batches import LARGE_BYTES, batches
-from eos_assets.transform.business_key import check_business_key
-from eos_assets.transform.determinism import check_determinism
-from eos_assets.transform.result_schema import originless, transformed, travelling
-from eos_assets.transform.source import records
-from eos_assets.transform.spark_errors import classify
+from eos_assets.transform.result_schema import row_without_origin
+from eos_assets.transform.spark_errors import brief, classify
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-#: How often a fenced run looks whether the newer one has finished its work.
+logger = logging.getLogger(__name__)
+
+#: How often a fenced run reads the positions of the newer one.
 POLL_SECONDS = 0.5
 
 
@@ -60,307 +54,192 @@ class RunOptions:
     mode: Mode = Mode.EXACTLY_ONCE
     partitions: Iterable[int] | None = None
     max_records: int | None = None
-    #: Source partition → where the run ends at the latest; all that are chosen, or None.
+    #: Source partition → where the run ends at the latest; for all that are chosen, or None.
     upto: Mapping[int, int] | None = None
     max_attempts: int = 20
     faults: NoFaults = field(default_factory=NoFaults)
-    #: How batches are delivered in a weaker mode; None: each batch is a transaction.
+    #: How a weaker mode delivers; None: in transactions.
     delivery: OpenDelivery | None = None
-    #: Where snapshots of a state are, if they shall shorten its loading.
+    #: The folder of the snapshots that shorten the loading of a state; None: none is used.
     lake: str | None = None
     #: A version of Spark to run on although it was not tested.
     accepted_spark: str | None = None
-    say: Callable[[str], None] = lambda _: None
 
 
 def run_pipeline(
     pipeline: Pipeline, spark: "SparkSession", connection: Connection, options: RunOptions | None = None
 ) -> RunReport:
-    """Brings every chosen partition to the last stable offset of the moment the run began."""
-    return Run(pipeline, spark, connection, options or RunOptions()).execute()
+    """Bring every chosen partition to the last stable offset of the moment at which the run begins."""
+    options = options or RunOptions()
+    if options.mode is not Mode.EXACTLY_ONCE and options.delivery is None:
+        raise ValueError(f"mode {options.mode} needs its delivery, see eos_assets.experiment.baselines")
+    context = PipelineContext(pipeline, spark, connection, options.mode)
+    planner = Planner(context, options.partitions, options.max_records, options.upto)
+    started = time.monotonic()
+    try:
+        preflight = run_preflight(context, planner, options.accepted_spark)
+    except CorruptEntry as error:
+        raise EosError(error.problem, f"{error.remedy} Nothing was written.") from error
+    grow_own_topics(context, preflight.partitions)
+    report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
+    jobs = job_runner(context, options, preflight, report.run)
+    Run(context, planner, jobs, report, options.max_attempts).execute(preflight.plans)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def job_runner(context: PipelineContext, options: RunOptions, preflight: Preflight, run: str) -> JobRunner:
+    """What runs the jobs of this kind of pipeline."""
+    pipeline, names = context.pipeline, context.names
+    sinks = [names.sink(sink.name) for sink in pipeline.sinks]
+    template = Job(
+        names=names,
+        kafka=context.kafka.config(),
+        ranges={},
+        geneses={},
+        topic_ids=preflight.topic_ids,
+        sink_partitions={sink: preflight.partitions[sink] for sink in sinks},
+        default_topic=pipeline.sinks[0].name,
+        run=run,
+        run_attempt=0,
+        code_version=pipeline.code_version,
+        total=not pipeline.drops,
+        batching=pipeline.batching,
+        batch_bytes=min(BATCH_BYTES, smallest_message_limit(context)),
+        faults=options.faults,
+        delivery=options.delivery,
+        changelogs=pipeline.changelogs(context.mode),
+        task_attempts=task_attempts(context.spark),
+    )
+    if not pipeline.stateful:
+        return StatelessJobRunner(context, template)
+    snapshot = Snapshot(context, options.lake) if options.lake else None
+    source_partitions = preflight.partitions[pipeline.source.name]
+    return StatefulJobRunner(context, template, State(context, snapshot), source_partitions)
+
+
+def smallest_message_limit(context: PipelineContext) -> int:
+    """The smallest `max.message.bytes` of the topics that are written. Brokers refuse a batch as a whole."""
+    own = context.pipeline.own_topics(context.mode)
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in own]
+    configs = [retry_transient(future.result) for future in context.kafka.admin.describe_configs(resources).values()]
+    return min(int(config["max.message.bytes"].value) for config in configs)
 
 
 class Run:
-    """One run of one pipeline."""
+    """One run of one pipeline: plan, attempt, react."""
 
-    def __init__(self, pipeline: Pipeline, spark: "SparkSession", connection: Connection, options: RunOptions) -> None:
-        self.pipeline = pipeline
-        self.spark = spark
-        self.connection = connection
-        self.options = options
-        if options.mode is not Mode.EXACTLY_ONCE and options.delivery is None:
-            raise ValueError(f"mode {options.mode} needs its delivery, see eos_assets.experiment.baselines")
-        self.report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
-        self.swift = True
-        #: Source partition → the position of the first plan. Only commits move it on.
-        self.began: dict[int, int] = {}
-        #: What was reported, and is not repeated by the next attempt.
-        self.said: set[str] = set()
-        self.isolation = Isolation(self)
-        snapshot = Snapshot(pipeline, spark, connection, options.lake, options.say) if options.lake else None
-        self.state = State(pipeline, spark, connection, snapshot)
+    def __init__(
+        self, context: PipelineContext, planner: Planner, jobs: JobRunner, report: RunReport, max_attempts: int
+    ) -> None:
+        self.context = context
+        self.planner = planner
+        self.jobs = jobs
+        self.report = report
+        self.max_attempts = max_attempts
+        self.poison_records = PoisonRecords(context, planner, jobs)
 
-    def execute(self) -> RunReport:
-        begun = time.monotonic()
-        try:
-            plans = self.preflight()
-        except CorruptEntry as found:
-            raise EosError(found.problem, f"{found.remedy} Nothing was written.") from found
-        ledger_topic = self.pipeline.names(self.options.mode).ledger
+    def execute(self, plans: list[PartitionPlan]) -> None:
+        """Run jobs until every partition is at its goal, and fill the report from the ledger."""
+        ledger = self.context.names.ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
-        before = stable_ends(self.connection, ledger_topic, list(self.report.planned))
-        goal = {plan.partition: plan.end for plan in plans}
-        fruitless = 0
-        while True:
-            plans = [p for p in plans if p.position < goal.get(p.partition, 0)]  # what grew meanwhile comes next time
-            if not plans:
-                self.report.complete = True
-                break
-            if fruitless == self.options.max_attempts:
-                break
-            self.report.attempts += 1
-            fruitless += 1
-            ranges = [OffsetRange(p.partition, p.position, self.job_end(p, goal[p.partition])) for p in plans]
-            try:
-                outcomes = self.attempt(plans, ranges)
-            except EosError:
-                raise
-            except Exception as failure:
-                if self.react(failure, plans, ranges):
-                    fruitless = 0  # max_isolated ends it
-                if any(o.reaction is Reaction.STOP for o in self.report.outcomes):
-                    break
-                plans = self.plan()
-                continue
-            self.take_in(outcomes)
-            if any(o.reaction is Reaction.STOP for o in outcomes):
-                break
-            if self.pipeline.stateful and all(o.reaction is Reaction.DONE for o in outcomes):
-                fruitless = 0  # one job is one slice: the next one goes on
-            if fenced := {o.partition for o in outcomes if o.reaction is Reaction.WAIT}:
-                self.await_other(fenced, goal)
-            finished = {o.partition for o in outcomes if o.reaction is Reaction.DONE and o.next >= goal[o.partition]}
-            plans = [] if finished >= {p.partition for p in plans} else self.plan()
-        self.report.entries = self.entries(ledger_topic, before)
-        self.report.seconds = time.monotonic() - begun
-        return self.report
+        starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
+        self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
+        committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}
+        entries = await_entries(self.context.kafka, ledger, starts, self.report.run, committed)
+        self.report.entries = [entry for _, entry in entries]
+        self.report.ledger_offsets = {entry.partition: offset for offset, entry in entries}
 
-    def react(self, failure: Exception, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> int:
-        """What to do about a job that Spark gave up, by its code: go on, or refuse. Returns how many records were set
-        aside as dead letters because the transform raises on them."""
+    def _reach_goals(self, plans: list[PartitionPlan], goals: dict[int, int]) -> bool:
+        """Returns whether every partition is at its goal. What the source gains meanwhile waits for the next run."""
+        fruitless = 0
+        while lagging := [p for p in plans if p.position < goals.get(p.partition, 0)]:
+            if fruitless == self.max_attempts:
+                return False
+            self.report.attempts += 1
+            planned = [replace(p, end=self.jobs.job_end(p, goals[p.partition])) for p in lagging]
+            outcomes, progressed = self._attempt(planned)
+            fruitless = 0 if progressed else fruitless + 1
+            if any(o.reaction is Reaction.STOP for o in self.report.outcomes):
+                return False
+            if fenced := {o.partition for o in outcomes if o.reaction is Reaction.WAIT}:
+                self._wait_for_other_run(fenced, goals)
+            at_goal = {o.partition for o in outcomes if o.reaction is Reaction.DONE and o.next >= goals[o.partition]}
+            plans = [] if at_goal >= {p.partition for p in lagging} else self.planner.plan()
+        return True
+
+    def _attempt(self, plans: list[PartitionPlan]) -> tuple[list[Outcome], bool]:
+        """Run one job. Returns its outcomes, none if Spark gave it up, and whether the run got ahead by it."""
+        try:
+            outcomes = self.jobs.run(plans, self.report.attempts)
+        except EosError:
+            raise
+        except Exception as failure:
+            return [], self._react(failure, plans)
+        self._record(outcomes)
+        return outcomes, all(o.reaction is Reaction.DONE for o in outcomes)
+
+    def _react(self, failure: Exception, plans: list[PartitionPlan]) -> bool:
+        """React to a job that Spark gave up, by its code: stop, try again, or isolate records. Returns whether a record
+        was isolated."""
         reported = classify(failure)
         if MEANINGS[reported.code].reaction is Reaction.STOP:
-            raise self.refusal(reported.code, reported.message, reported.described) from failure
-        self.note(reported.described)
-        if reported.code is Code.FILE_UNREADABLE and not self.state.left_snapshot(failure):
+            raise refusal(self.context, reported.code, reported.message, reported.described) from failure
+        self._record_failure(reported.described)
+        if reported.code is Code.FILE_UNREADABLE and not self.jobs.abandon_snapshot(failure):
             reported = replace(reported, code=Code.TRANSFORM_RAISED)  # a file that the transform reads
         if MEANINGS[reported.code].reaction is Reaction.RETRY:
-            return 0
-        return self.isolation.isolate(plans, ranges, reported)
+            return False
+        if self.context.pipeline.on_error == "stop":
+            raise self.poison_records.refusal(plans, reported)
+        return self._isolate(plans)
 
-    def take_in(self, outcomes: list[Outcome]) -> None:
-        """What the tasks returned. One that shall be retried is a failed attempt, like a job that Spark gave up."""
+    def _isolate(self, plans: list[PartitionPlan]) -> bool:
+        """Write the records that make the transform raise as dead letters. Any other failure on the way is that of an
+        attempt."""
+        before = self.poison_records.isolated
+        try:
+            for outcomes in self.poison_records.isolate(plans, self.report.attempts):
+                self._record(outcomes)
+        except EosError:
+            raise
+        except Exception as failure:
+            self._record_failure(brief(failure))
+        return self.poison_records.isolated > before
+
+    def _record(self, outcomes: list[Outcome]) -> None:
+        """Record what the tasks returned. One that is to be retried is a failed attempt, as is a job that Spark gave
+        up."""
         for outcome in outcomes:
             if outcome.code == Code.ROW_WITHOUT_ORIGIN:
-                raise originless(self.pipeline)
+                raise row_without_origin(self.context.pipeline)
             if outcome.partition == NO_PARTITION and outcome.reaction is Reaction.STOP:
-                raise self.refusal(Code(outcome.code), outcome.reason, outcome.reason)
+                raise refusal(self.context, Code(outcome.code), outcome.reason, outcome.reason)
             if outcome.reaction is Reaction.RETRY and outcome.code != Code.STALE_PLAN:
-                self.note(outcome.reason)
-            else:
-                self.report.outcomes.append(outcome)
+                self._record_failure(outcome.reason, [outcome.partition])
+                continue
+            self.report.outcomes.append(outcome)
+            if outcome.reaction is Reaction.STOP:
+                self._log("partition %d: %s", outcome.partition, outcome.reason, partitions=[outcome.partition])
 
-    def say_once(self, text: str) -> None:
-        if text not in self.said:
-            self.said.add(text)
-            self.options.say(text)
-
-    def note(self, failure: str) -> None:
+    def _record_failure(self, failure: str, partitions: Iterable[int] = ()) -> None:
         self.report.failures.append(failure)
-        self.options.say(f"attempt {self.report.attempts}: {failure}")
+        self._log("attempt %d: %s", self.report.attempts, failure, partitions=partitions)
 
-    def job_end(self, plan: PartitionPlan, goal: int) -> int:
-        """Where one job ends. With state the plan does the cutting: one job is one transaction of each partition."""
-        return min(goal, plan.position + self.pipeline.batching.records) if self.pipeline.stateful else goal
-
-    def refusal(self, code: Code, message: str, described: str) -> EosError:
-        """The error for what no retry heals, if it ended the whole job."""
-        principal, name = self.connection.security.principal, self.pipeline.name
-        if code is Code.PERMISSION_DENIED:
-            problem = f"{principal} lacks a permission that Spark's reader needs: {message}."
-            return EosError(problem, GRANT_REMEDY.format(principal=principal))
-        if code is Code.AUTHENTICATION_FAILED:
-            return EosError(f"The brokers rejected Spark's Kafka client: {message}.", CREDENTIALS_REMEDY)
-        if code is Code.MODULE_MISSING:
-            return EosError(
-                f"The transform of {name} cannot run where its tasks do: {described}",
-                "Install it there, or send it along with EOS_PY_FILES. No record is to blame, so none was set aside.",
-            )
-        if code is Code.MISPLACED_KEY:
-            return EosError(
-                f"{name}: {message}. State lives with the partition of its key, so the source must be keyed by the "
-                "state's key, as Kafka's Java client does it.",
-                "Correct what writes the source, or put a pipeline in between that sets the keys, or declare "
-                "on_error='isolate' to make dead letters of such records. Nothing of them was written.",
-            )
-        return EosError(f"{name}: {MEANINGS[code].meaning}: {described}", f"{MEANINGS[code].remedy}.".capitalize())
-
-    def entries(self, ledger_topic: str, before: dict[int, int]) -> list[LedgerEntry]:
-        """All entries of this run. The end of a transaction reaches the ledger's partitions some time after its commit
-        was answered, so they are awaited."""
-        committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}
-        deadline = time.monotonic() + LEDGER_SECONDS
-        while True:
-            found = list(self.written(ledger_topic, before))
-            reached = {entry.partition: entry.next for entry in found}
-            if time.monotonic() > deadline or all(reached.get(p, -1) >= end for p, end in committed.items()):
-                return sorted(found, key=lambda entry: (entry.partition, entry.start))
-            time.sleep(0.005)
-
-    def written(self, ledger_topic: str, before: dict[int, int]) -> Iterator[LedgerEntry]:
-        """The entries of this run, from the ledger."""
-        for message in read_partitions(self.connection, {(ledger_topic, p): start for p, start in before.items()}):
-            entry = ledger.read(message)
-            if isinstance(entry, LedgerEntry) and entry.run == self.report.run:
-                self.report.ledger_offsets[entry.partition] = message.offset() or 0
-                yield entry
-
-    def preflight(self) -> list[PartitionPlan]:
-        """Refuses what could not be kept exactly once, before anything runs; else the first plan."""
-        check_spark(self.spark, self.options.accepted_spark)
-        check_business_key(self.pipeline, self.spark)
-        check_state(self.pipeline, self.connection, self.options.mode)
-        partitions = check_topics(self.pipeline, self.connection, self.options.mode)
-        sinks = map(self.pipeline.names(self.options.mode).sink, (sink.name for sink in self.pipeline.sinks))
-        self.sink_partitions = {sink: partitions[sink] for sink in sinks}
-        self.source_partitions = partitions[self.pipeline.source.name]
-        self.batch_bytes = min(BATCH_BYTES, largest_batch(self.pipeline, self.connection, self.options.mode))
-        check_timeout(self.pipeline, self.connection)
-        check_group(self.pipeline, self.connection, self.options.mode)
-        plans = self.plan()
-        self.topic_ids = check_genesis(self.pipeline, self.connection, self.options.mode, plans, partitions)
-        if self.pipeline.stateful:
-            self.state.check_columns(plan.genesis for plan in plans)
-        return plans
-
-    def plan(self) -> list[PartitionPlan]:
-        plans = make_plan(
-            self.pipeline,
-            self.connection,
-            mode=self.options.mode,
-            partitions=self.options.partitions,
-            max_records=self.options.max_records,
-            upto=self.options.upto,
-        )
-        for plan in plans:
-            began = self.began.setdefault(plan.partition, plan.position)
-            if plan.position > began and plan.tail is None and self.options.mode is Mode.EXACTLY_ONCE:
-                raise EosError(
-                    lost(self.pipeline, plan.partition, began, plan.position),
-                    f"If that is accepted, run it again: it begins at {plan.position}.",
-                )
-        return plans
-
-    def job(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> Job:
-        return Job(
-            names=self.pipeline.names(self.options.mode),
-            kafka=self.connection.config(),
-            ranges={r.partition: r for r in ranges},
-            geneses={p.partition: p.position for p in plans if p.tail is None},
-            topic_ids=self.topic_ids,
-            sink_partitions=self.sink_partitions,
-            default_topic=self.pipeline.sinks[0].name,
-            run=self.report.run,
-            run_attempt=self.report.attempts,
-            code_version=self.pipeline.code_version,
-            total=not self.pipeline.drops,
-            batching=self.pipeline.batching,
-            batch_bytes=self.batch_bytes,
-            faults=self.options.faults,
-            delivery=self.options.delivery,
-            changelogs=self.pipeline.changelogs(self.options.mode),
-            marks=self.state.marks({p.partition: p.tail for p in plans}),
-            source_partitions=self.source_partitions if self.pipeline.stateful else None,
-            state_columns=self.state.columns if self.pipeline.stateful else None,
-            task_attempts=task_attempts(self.spark),
-        )
-
-    def attempt(self, plans: list[PartitionPlan], ranges: list[OffsetRange]) -> list[Outcome]:
-        """One Spark job, and then the partitions that gave no row at all: only after the job has succeeded."""
-        job = self.job(plans, ranges)
-        if self.pipeline.stateful:
-            folded = self.folded(plans, ranges, keep=True)
-            try:
-                return self.closed(job, self.write(folded.rows(), job, swift=False))
-            finally:
-                folded.release()
-        rows = self.transformed(ranges)
-        swift = self.swift and "headers" not in rows.columns and not known_to_be_large(plans)
-        try:
-            outcomes = self.write(rows, job, swift=swift)
-        except Exception as failure:
-            if classify(failure).code is not Code.BATCH_TOO_LARGE:
-                raise
-            self.swift = False  # nothing is wrong: large records travel another way
-            outcomes = self.write(rows, job, swift=False)
-        return self.closed(job, outcomes)
-
-    def closed(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
-        """Commits the partitions of which no row came, if all others are done: a task that failed may have had more."""
-        found = [o.partition for o in outcomes if o.partition != NO_PARTITION]
-        if twice := {p for p in found if found.count(p) > 1}:
-            raise EosError(
-                f"Rows of {self.pipeline.source.name}/{min(twice)} came to two tasks: each may have committed a part.",
-                f"See what is missing with `eos verify {self.pipeline.name} --full`, and run no such transform again.",
-            )
-        silent = sorted(set(job.ranges) - set(found))
-        if silent and all(o.reaction is Reaction.DONE for o in outcomes):
-            frame = self.spark.createDataFrame([(p,) for p in silent], "partition int").coalesce(1)
-            outcomes += self.collect(outcomes_of(frame, closing_task(job)))
-        return outcomes
-
-    def write(self, rows: "DataFrame", job: Job, *, swift: bool) -> list[Outcome]:
-        flat = rows if self.pipeline.stateful else travelling(rows, swift=swift)
-        with batches(self.spark, swift=swift):
-            whole = kept_whole(flat, writing_task(job), self.pipeline, len(job.ranges), self.say_once)
-            return self.collect(whole)
-
-    def transformed(self, ranges: list[OffsetRange]) -> "DataFrame":
-        source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        result = transformed(self.pipeline, source, ranges)
-        check_determinism(self.pipeline, source, [result])
-        return result
-
-    def folded(self, plans: list[PartitionPlan], ranges: list[OffsetRange], *, keep: bool = False) -> Folded:
-        """What one job of a stateful pipeline writes, from the state at the plans' positions."""
-        chosen = {r.partition for r in ranges}
-        tails = {p.partition: p.tail for p in plans if p.partition in chosen}
-        self.state.check(tails)
-        source = records(self.spark, self.connection, self.pipeline.source.name, ranges)
-        folding = Folding(self.pipeline, self.source_partitions, ranges, keep=keep)
-        folded = folding.fold(source, self.state.at(tails))
-        check_determinism(self.pipeline, source, [folded.outputs, *folded.changes])
-        return folded
-
-    @staticmethod
-    def collect(outcomes: "DataFrame") -> list[Outcome]:
-        """The one action of a job."""
-        return [Outcome(**row.asDict()) for row in outcomes.collect()]
-
-    def await_other(self, fenced: set[int], goal: dict[int, int]) -> None:
-        """Somebody newer owns these partitions: wait while it makes progress, instead of fencing it back."""
-        patience = self.pipeline.batching.timeout_ms / 1000
-        positions: dict[int, int] = {}
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            now = {p.partition: p.position for p in self.plan() if p.partition in fenced}
-            if all(now[p] >= goal[p] for p in fenced):
+    def _wait_for_other_run(self, fenced: set[int], goals: dict[int, int]) -> None:
+        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn."""
+        self._log("another run writes partitions %s: waiting for it", sorted(fenced), partitions=fenced)
+        deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
+        last: dict[int, int] = {}
+        while not deadline.passed:
+            positions = {p.partition: p.position for p in self.planner.plan() if p.partition in fenced}
+            if all(positions[p] >= goals[p] for p in fenced):
                 return
-            if now != positions:
-                positions, deadline = now, time.monotonic() + patience
+            if positions != last:
+                last = positions
+                deadline.restart()
             time.sleep(POLL_SECONDS)
 
-
-def known_to_be_large(plans: list[PartitionPlan]) -> bool:
-    tails = [plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)]
-    return any(tail.bytes_out > LARGE_BYTES * max(1, tail.records_out) for tail in tails)
+    def _log(self, message: str, *args: object, partitions: Iterable[int]) -> None:
+        fields = {"run": self.report.run, "attempt": self.report.attempts, "partitions": sorted(partitions)}
+        logger.warning(message, *args, extra={"pipeline": self.context.pipeline.name, **fields})

@@ -1,4 +1,4 @@
-"""The changelogs of a stateful pipeline: state in columns, and the JSON in which a compacted topic keeps it.
+"""The changelogs of a stateful pipeline: compacted topics that hold its state as JSON.
 
 The value of a record is `{"v": 1, "state": {…}}`, or null for a key that was removed; see docs/contract.md.
 """
@@ -6,9 +6,9 @@ The value of a record is `{"v": 1, "state": {…}}`, or null for a key that was 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VERSION = 1
 #: The numbers of the stores.
 STATE, SEEN = 0, 1
-#: Microseconds are kept; what cannot be read is an error, never a null.
+#: Microseconds are kept; a value that cannot be read is an error, never a null.
 JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -31,7 +31,7 @@ SEEN_COLUMNS = "offset bigint"
 
 @dataclass(frozen=True)
 class Store:
-    """One changelog: its number in the rows that travel, its topic, and the columns of what it keeps."""
+    """One changelog: its number in the rows that a task gets, its topic, and its columns."""
 
     number: int
     topic: str
@@ -39,34 +39,34 @@ class Store:
 
 
 def stores(pipeline: Pipeline) -> list[Store]:
-    """The state itself, and the business keys that were seen, if the pipeline skips repeats."""
+    """The stores of a pipeline: its state, and if it skips repeats the business keys that it has seen."""
     kinds = (pipeline.state, SEEN_COLUMNS)
     return [Store(number, topic, kinds[number]) for number, topic in enumerate(pipeline.changelogs())]
 
 
-def empty(spark: "SparkSession", store: Store) -> "DataFrame":
-    """No state at all."""
+def empty_state(spark: "SparkSession", store: Store) -> "DataFrame":
+    """The state before the first record."""
     return spark.createDataFrame([], f"partition int, key binary, {store.columns}")
 
 
 def column_types(spark: "SparkSession", store: Store) -> dict[str, str]:
     """The columns of the state and their types, as Spark names them."""
     try:
-        frame = empty(spark, store)
-        found = {field.name: field.dataType.simpleString() for field in frame.schema.fields[2:]}
+        frame = empty_state(spark, store)
+        columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields[2:]}
     except Exception as failure:
         raise EosError(
-            f"`{store.columns}` declares no columns: {str(failure).splitlines()[0]}",
-            "Declare the state as in SQL, for example state='balance decimal(38,2), booked timestamp'.",
+            f"state='{store.columns}' is not valid: {str(failure).splitlines()[0]}",
+            "Declare the columns of the state as in SQL, for example state='balance decimal(38,2), booked timestamp'.",
         ) from failure
-    if wrong := {"key", "deleted", "partition"} & set(found):
+    if reserved := {"key", "deleted", "partition"} & set(columns):
         raise EosError(
-            f"A state cannot have a column `{wrong.pop()}`: that word has its own meaning there.", "Give it another."
+            f"state='{store.columns}' declares the column `{reserved.pop()}`, which every state has.", "Rename it."
         )
-    return found
+    return columns
 
 
-def encoded(names: list[str]) -> "Column":
+def encode(names: list[str]) -> "Column":
     """The value of a changelog record, from the columns of a state."""
     from pyspark.sql import functions as f
 
@@ -74,20 +74,19 @@ def encoded(names: list[str]) -> "Column":
     return f.to_json(f.struct(version, f.struct(*names).alias("state")), JSON).cast("binary")
 
 
-def raw(
-    spark: "SparkSession", connection: Connection, store: Store, upto: dict[int, int], after: dict[int, int]
-) -> "DataFrame":
-    """The records of a changelog behind `after` and up to `upto`: partition, offset, key, value."""
+def read_changelog(context: PipelineContext, store: Store, upto: dict[int, int], after: dict[int, int]) -> "DataFrame":
+    """Read the records of a changelog after some offsets and up to others: partition, offset, key, value."""
     chosen = [p for p, last in upto.items() if last >= 0]
-    starts = {p: there.start for p, there in bounds(connection, store.topic, chosen).items()} if chosen else {}
-    ranges = [OffsetRange(p, max(starts[p], after.get(p, -1) + 1), upto[p] + 1) for p in chosen]
+    retained = bounds(context.kafka, store.topic, chosen) if chosen else {}
+    ranges = [OffsetRange(p, max(retained[p].start, after.get(p, -1) + 1), upto[p] + 1) for p in chosen]
     if any(r.size for r in ranges):
-        return read_ranges(spark, connection, store.topic, ranges).select("partition", "offset", "key", "value")
-    return spark.createDataFrame([], "partition int, offset long, key binary, value binary")
+        records = read_ranges(context.spark, context.kafka, store.topic, ranges)
+        return records.select("partition", "offset", "key", "value")
+    return context.spark.createDataFrame([], "partition int, offset long, key binary, value binary")
 
 
-def latest(rows: "DataFrame", *, by_key: bool = False) -> "DataFrame":
-    """The last value of each key, without the removed ones: partition, key, value. Spark sorts and spills.
+def latest_values(rows: "DataFrame", *, by_key: bool = False) -> "DataFrame":
+    """The last value of each key, without the deleted ones: partition, key, value. Spark sorts and spills.
 
     Args:
         rows: partition, offset, key, value.
@@ -102,8 +101,8 @@ def latest(rows: "DataFrame", *, by_key: bool = False) -> "DataFrame":
     return last.where("last.value is not null").select("partition", "key", "last.value")
 
 
-def decoded(rows: "DataFrame", store: Store) -> "DataFrame":
-    """Values as the columns of the state: partition, key, and those."""
+def decode(rows: "DataFrame", store: Store) -> "DataFrame":
+    """The values as columns of the state, after partition and key."""
     from pyspark.sql import functions as f
 
     schema = f"v int, state struct<{store.columns}>"

@@ -1,4 +1,4 @@
-"""How many rows travel from Spark to a Python worker at a time."""
+"""Limits the Arrow batches in which rows travel from Spark to a Python worker."""
 
 import threading
 from collections.abc import Iterator
@@ -9,45 +9,45 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Watching the size of a batch takes Spark a third of the time of the way to the worker. This value switches it off:
-#: where no record is large, the number of rows bounds a batch as well.
+#: Measuring the bytes of a batch takes Spark a third of the time of the way to the worker. With the value NO_LIMIT it
+#: does not measure: where no record is large, the number of rows limits a batch as well.
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-NOT_WATCHED = str(2**31 - 1)
-#: What our sessions begin with: 16 MB.
-WATCHED = str(16 << 20)
-#: Outputs of this size, on average, in the last transaction: the next ones may be too large for swift batches.
+NO_LIMIT = str(2**31 - 1)
+#: The limit that our sessions begin with: 16 MB.
+DEFAULT_LIMIT = str(16 << 20)
+#: After outputs of this size, on average in the last transaction, the next ones may be too large for fast batches.
 LARGE_BYTES = 4096
 
 
 @dataclass
-class Jobs:
-    """The jobs under way in one session, whose setting they share."""
+class RunningJobs:
+    """The jobs that run in one session and share its setting."""
 
-    #: What the session said before the first of them.
-    said: str
-    swift: int = 0
+    #: The session's own limit.
+    limit: str
+    fast: int = 0
     careful: int = 0
 
 
-_jobs: "dict[SparkSession, Jobs]" = {}
+_jobs: "dict[SparkSession, RunningJobs]" = {}
 _lock = threading.Lock()
 
 
 @contextmanager
-def batches(spark: "SparkSession", *, swift: bool) -> Iterator[None]:
-    """Sets how rows travel, for one job; what the session said before is restored behind the last one. While a careful
-    job is under way a swift one is careful too: it takes longer, and the other way round memory might not suffice."""
+def arrow_batch_limit(spark: "SparkSession", *, fast: bool) -> Iterator[None]:
+    """Set the limit for one job, and restore the session's own one after the last job. Beside a careful job a fast one
+    is careful too: it takes longer, but otherwise the memory might not suffice for the careful one."""
     with _lock:
-        jobs = _jobs.setdefault(spark, Jobs(spark.conf.get(BATCH_BYTES) or WATCHED))
-        jobs.swift += swift
-        jobs.careful += not swift
-        spark.conf.set(BATCH_BYTES, jobs.said if jobs.careful else NOT_WATCHED)
+        jobs = _jobs.setdefault(spark, RunningJobs(spark.conf.get(BATCH_BYTES) or DEFAULT_LIMIT))
+        jobs.fast += fast
+        jobs.careful += not fast
+        spark.conf.set(BATCH_BYTES, jobs.limit if jobs.careful else NO_LIMIT)
     try:
         yield
     finally:
         with _lock:
-            jobs.swift -= swift
-            jobs.careful -= not swift
-            spark.conf.set(BATCH_BYTES, jobs.said)
-            if not jobs.swift and not jobs.careful:
+            jobs.fast -= fast
+            jobs.careful -= not fast
+            spark.conf.set(BATCH_BYTES, jobs.limit)
+            if not jobs.fast and not jobs.careful:
                 del _jobs[spark]

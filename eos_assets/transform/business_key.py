@@ -1,4 +1,4 @@
-"""The business key of source records: a column of bytes, whatever the type of its expression."""
+"""The business key of source records, as bytes, whatever the type of its expression."""
 
 from typing import TYPE_CHECKING
 
@@ -12,29 +12,28 @@ if TYPE_CHECKING:
 
 
 def business_key(pipeline: Pipeline) -> "Column":
-    """By way of text: numbers and dates have no bytes of their own. Bytes that are no UTF-8 stay as they are."""
+    """The key as a column. It is cast to text first, because numbers and dates do not cast to bytes; bytes that are not
+    UTF-8 stay as they are."""
     from pyspark.sql import functions as f
 
     return f.expr(pipeline.unique.by if pipeline.unique else "key").cast("string").cast("binary").alias("business_key")
 
 
 def check_business_key(pipeline: Pipeline, spark: "SparkSession") -> None:
-    """A clear error for an expression that Spark cannot understand, before anything runs."""
+    """Refuse an expression that Spark cannot parse, before anything runs."""
     if pipeline.unique is None or pipeline.unique.by in ("key", "value"):
         return
     try:
         assert spark.createDataFrame([], SCHEMA).select(business_key(pipeline)).columns
     except Exception as failure:
         raise EosError(
-            f"Pipeline {pipeline.name}: Unique(by={pipeline.unique.by!r}) is not valid: "
-            f"{brief(failure)}",
+            f"Pipeline {pipeline.name}: Unique(by={pipeline.unique.by!r}) is not valid: {brief(failure)}",
             "Use a SQL expression over `key`, `value` and `headers`.",
         ) from failure
 
 
 def repeated_keys(source: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    """The business keys that records of the source have more than once, as text; repeats that were skipped are left
-    out."""
+    """The business keys that several records of the source have, as text; repeats that were skipped do not count."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -52,7 +51,7 @@ def repeated_keys(source: "DataFrame", pipeline: Pipeline) -> "DataFrame":
 
 
 def shown(key: str) -> "Column":
-    """A business key as text; in hexadecimal digits where it is none."""
+    """A business key as text; in hexadecimal digits where it is not UTF-8."""
     from pyspark.sql import functions as f
 
     text = f.col(key).cast("string")

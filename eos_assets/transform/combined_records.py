@@ -1,5 +1,4 @@
-"""Refuses a transform whose result depends on which records happen to be in one range: it would write other data
-wherever the ranges of two runs are cut in another way."""
+"""Refuses a transform that combines records: its result would depend on where the ranges of its runs are cut."""
 
 import re
 
@@ -21,11 +20,15 @@ KEYS = re.compile(r"^(?:Left|Right) keys \[\d+\]: \[(.*)\]$", re.MULTILINE)
 ORIGIN = re.compile(r"origin#\d+")
 ONE_RECORD = "A transform is a function of one record, because a run may end at any offset"
 STATEFUL = "declare the pipeline with @stateful, which keeps what it combined from run to run"
-NOTHING = "Nothing was written."
 
 
-def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
-    """Args: the plan of the transform's result; and whose it is. A stateful pipeline combines records by design."""
+def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
+    """Refuse a plan that limits or samples records, or that combines them. A stateful pipeline combines by design.
+
+    Args:
+        plan: the plan of the transform's result.
+        pipeline: whose transform it is.
+    """
     for operator in plan.operators:
         if CUTS.fullmatch(operator.name):
             raise refusal(
@@ -51,7 +54,7 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
                 f"to compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
                 "posexplode() or partition the window by `origin`.",
             )
-        if combines(operator, AGGREGATES) or takes_a_table(operator, plan):
+        if combines(operator, AGGREGATES) or takes_table(operator, plan):
             raise refusal(
                 pipeline,
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
@@ -59,7 +62,7 @@ def refuse_wrong(plan: SourcePlan, pipeline: Pipeline) -> None:
                 "`Unique(by, within)`; to combine what one record gave, group by `origin`.",
             )
     for operator in plan.operators:
-        if operator.id in plan.meeting() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
+        if operator.id in plan.meeting_points() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
             raise refusal(
                 pipeline,
                 f"joins its records with each other ({operator.name} in its plan)",
@@ -71,21 +74,21 @@ def combines(operator: Operator, kind: re.Pattern[str]) -> bool:
     return bool(kind.fullmatch(operator.name)) and not BY_ORIGIN[kind].search(operator.details)
 
 
-def takes_a_table(operator: Operator, plan: SourcePlan) -> bool:
-    """Whether a Python table function gets many records: Spark then brings them together before it."""
+def takes_table(operator: Operator, plan: SourcePlan) -> bool:
+    """Whether a Python table function gets many records: then Spark brings them together by an exchange below it."""
     below = ([one.name for one in path[path.index(operator) :]] for path in plan.paths if operator in path)
     return operator.name.endswith("EvalPythonUDTF") and any("Exchange" in names for names in below)
 
 
 def joins_by_origin(join: Operator) -> bool:
-    """Whether each record meets only itself: `origin` on both sides."""
+    """Whether each record meets only itself, because `origin` is a key on both sides."""
     left, right = [*KEYS.findall(join.details), "", ""][:2]
     pairs = zip(left.split(", "), right.split(", "), strict=False)
     return any(ORIGIN.fullmatch(one) and ORIGIN.fullmatch(other) for one, other in pairs)
 
 
-def refusal(pipeline: Pipeline, what: str, way_out: str) -> EosError:
+def refusal(pipeline: Pipeline, problem: str, remedy: str) -> EosError:
     return EosError(
-        f"The transform of {pipeline.name} {what}: its result depends on where a range is cut.",
-        f"{ONE_RECORD}: {way_out} {NOTHING}",
+        f"The transform of {pipeline.name} {problem}: its result depends on where a range is cut.",
+        f"{ONE_RECORD}: {remedy} Nothing was written.",
     )

@@ -1,4 +1,4 @@
-"""Refuses a transform that would give another result if it ran again: no proof could compare what it wrote.
+"""Refuses a transform that returns another result when it runs again: no proof could compare what it wrote.
 
 On classic Spark the analyzed plan knows which expressions are not deterministic. A Connect session has only the plan
 that it sends; there the functions are known by their names.
@@ -27,11 +27,11 @@ CURRENT = (
 NAMES = frozenset(f"{RANDOM} {CURRENT}".split())
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 AGGREGATE, SUBQUERY = "aggregate.AggregateFunction", "SubqueryExpression"
-#: Without a text to read, this function reads the clock.
+#: Without an argument, this function reads the clock.
 CLOCK = "unix_timestamp"
-#: In SQL the clock is read without parentheses, too.
+#: Functions that SQL also calls without parentheses.
 BARE = frozenset({"current_date", "current_time", "current_timestamp", "localtimestamp"})
-#: What SQL quotes is a text or a name, and a comment is nothing.
+#: Quoted texts, quoted names and comments, which hold no calls.
 QUOTED = re.compile(
     r"""\b[rR](?:'[^']*'|"[^"]*")|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
 )
@@ -39,24 +39,25 @@ WORD = re.compile(r"(?<![\w.])([a-z_]\w*)\s*(\(\s*\)?)?", re.IGNORECASE)
 
 
 def check_determinism(pipeline: Pipeline, records: "DataFrame", results: list["DataFrame"]) -> None:
-    """Refuses a result that is not a function of the records alone, unless the pipeline is declared so."""
+    """Refuse a result that is not a function of the records alone, unless the pipeline declares that."""
     if not pipeline.deterministic:
         return
     for result in results:
-        found = of_analyzed_plan(result, records) if hasattr(result, "_jdf") else of_sent_plan(result, records)
-        if found:
-            way_out = "." if pipeline.stateful else ", or declare deterministic=False: the proof then skips the values."
+        classic = hasattr(result, "_jdf")
+        varying = find_in_analyzed_plan(result, records) if classic else find_in_sent_plan(result, records)
+        if varying:
+            or_declare = "" if pipeline.stateful else ", or declare deterministic=False: then no proof compares values"
             raise EosError(
-                f"The transform of {pipeline.name} uses {found}: another attempt would write another result, and no "
+                f"The transform of {pipeline.name} uses {varying}: another attempt would write another result, and no "
                 "proof could compare it.",
-                "Take ids and times from the record (`origin`, `timestamp`, a hash of `value`)"
-                f"{way_out} Nothing was written.",
+                f"Take ids and times from the record (`origin`, `timestamp`, a hash of `value`){or_declare}. Nothing "
+                "was written.",
             )
 
 
-def of_analyzed_plan(result: "DataFrame", records: "DataFrame") -> str | None:
-    """The first expression in the plan of the result that is not deterministic; what is below the records is ours. An
-    aggregate function counts as deterministic: only the order of its rows varies, and a fold has to mind that."""
+def find_in_analyzed_plan(result: "DataFrame", records: "DataFrame") -> str | None:
+    """Find an expression in the plan of the result that is not deterministic. What is below the records is ours. An
+    aggregate function counts as deterministic: only the order of its rows varies, and a fold must not depend on it."""
     jvm: Any = result.sparkSession._jvm
     current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     aggregate, subquery = (jvm.java.lang.Class.forName(f"{EXPRESSIONS}.{name}") for name in (AGGREGATE, SUBQUERY))
@@ -90,14 +91,14 @@ def items(seq: Any) -> Iterator[Any]:
     return (seq.apply(index) for index in range(seq.size()))
 
 
-def of_sent_plan(result: "DataFrame", records: "DataFrame") -> str | None:
-    """The same for a Connect session."""
+def find_in_sent_plan(result: "DataFrame", records: "DataFrame") -> str | None:
+    """Find the same for a Connect session."""
     sent, ours = cast(Any, result)._plan, cast(Any, records)._plan
-    return next(offenders(sent.to_proto(result.sparkSession.client), ours._plan_id), None)
+    return next(varying_functions(sent.to_proto(result.sparkSession.client), ours._plan_id), None)
 
 
-def offenders(message: Any, ours: int) -> Iterator[str]:
-    """The functions in a message and below it that are not deterministic, but for those in the plan of this id."""
+def varying_functions(message: Any, ours: int) -> Iterator[str]:
+    """The functions in a message and below it that are not deterministic, without those in the plan of this id."""
     kind = message.DESCRIPTOR.name
     if kind == "Relation" and message.common.plan_id == ours:
         return
@@ -119,7 +120,7 @@ def offenders(message: Any, ours: int) -> Iterator[str]:
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             for one in value if field.is_repeated else [value]:
-                yield from offenders(one, ours)
+                yield from varying_functions(one, ours)
 
 
 def in_sql(text: str) -> Iterator[str]:

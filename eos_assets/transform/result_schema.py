@@ -1,4 +1,4 @@
-"""The transform's result: checked before anything runs, and cut down to the columns that must travel to the worker."""
+"""The schema of the transform's result, and the columns of it that travel to the worker."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,9 +8,9 @@ from eos_assets.errors import Code, EosError
 from eos_assets.log.dead_letter import REASON_CHARACTERS
 from eos_assets.log.digest import KEY, VALUE, digest_expression
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.transform.combined_records import refuse_wrong
+from eos_assets.transform.combined_records import refuse_combined_records
 from eos_assets.transform.spark_errors import MARK
-from eos_assets.transform.spark_plan import explained, source_plan
+from eos_assets.transform.spark_plan import explain, source_plan
 from eos_assets.transform.user_code import check_frame, planning
 
 if TYPE_CHECKING:
@@ -33,37 +33,36 @@ COLUMNS = {
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
 
 
-def transformed(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
-    """What the pipeline's transform makes of the records of some ranges, checked; a clear error if Spark cannot plan
-    it."""
+def apply_transform(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
+    """Apply the pipeline's transform to the records of some ranges, and check its result. Nothing runs yet."""
     with planning(pipeline, ranges):
         result = pipeline.transform(records)
         check_frame(result, pipeline, ranges)
         try:
             check_shape(result, pipeline.name)
-        except EosError:  # a result that combines records has lost its origins, and to keep them is no way out
-            refuse_wrong(source_plan(explained(result), pipeline.source.name), pipeline)
+        except EosError:  # a result that combines records has lost its origins, and keeping them would not help
+            refuse_combined_records(source_plan(explain(result), pipeline.source.name), pipeline)
             raise
     return result
 
 
 def check_shape(result: "DataFrame", pipeline: str) -> None:
-    """A clear error for a result that cannot be written, before anything runs."""
-    found = {field.name: field.dataType.simpleString() for field in result.schema.fields}
-    twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
-    if twice:
-        raise EosError(
-            f"The result of {pipeline} has more than one column `{twice[0]}`.", "Keep one of them, or rename the other."
-        )
+    """Refuse a result that cannot be written, before anything runs."""
+    types = {field.name: field.dataType.simpleString() for field in result.schema.fields}
+    repeated = sorted({name for name in result.columns if result.columns.count(name) > 1})
+    if repeated:
+        raise EosError(f"The result of {pipeline} has more than one column `{repeated[0]}`.", "Keep one of them.")
     origin = ",".join(f"{name}:{kind}" for name, kind in ORIGIN.items())
-    if found.get("origin") != f"struct<{origin}>":
+    if types.get("origin") != f"struct<{origin}>":
         raise EosError(
-            f"The result of {pipeline} has no column `origin`{', or a changed one' * ('origin' in found)}.",
-            "Keep it: select it along (`records.select(…, 'origin')`); it says which source record a row came from.",
+            f"The result of {pipeline} has no column `origin`{', or a changed one' * ('origin' in types)}.",
+            "Select it along (`records.select(…, 'origin')`): it names the source record that a row came from.",
         )
-    if "value" not in found:
-        raise EosError(f"The result of {pipeline} has no column `value`.", "Name what is to be written `value`.")
-    for name, kind in found.items():
+    if "value" not in types:
+        raise EosError(
+            f"The result of {pipeline} has no column `value`.", "Name the column `value` that is to be written."
+        )
+    for name, kind in types.items():
         if name == "origin":
             continue
         if name not in COLUMNS:
@@ -78,27 +77,27 @@ def check_shape(result: "DataFrame", pipeline: str) -> None:
             )
 
 
-def originless(pipeline: Pipeline) -> EosError:
+def row_without_origin(pipeline: Pipeline) -> EosError:
     return EosError(
-        f"The transform of {pipeline.name} returned a row without an origin: its `origin` is null, and it came from no "
-        "source record.",
-        "Leave such rows out (`where origin is not null`), or join with `left`: a right or full outer join also gives "
-        "what matches no record. Nothing of the failed slices is visible.",
+        f"The transform of {pipeline.name} returned a row without an origin: its `origin` is null, so it came from no "
+        "source record. Nothing of the failed transactions is visible.",
+        "Filter such rows out (`where origin is not null`), or join with `left`: a right or full outer join also "
+        "returns what matches no record.",
     )
 
 
-#: In swift batches no key and no value may be larger, or the job fails with a code and is run with care. So the values
-#: of 10,000 rows take 80 MB at most.
-SWIFT_BYTES = 8 << 10
+#: The largest key or value in fast batches, so that 10,000 rows take 80 MB at most. A larger one fails the job with a
+#: code, and the job runs again with careful batches.
+FAST_BYTES = 8 << 10
 
 
-def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
-    """The flat columns that a task needs. Fewer columns are faster: the way from the JVM to the worker costs most. They
-    are told in SQL, in one call: each `Column` takes Python and the JVM a millisecond.
+def worker_rows(result: "DataFrame", *, fast: bool = False) -> "DataFrame":
+    """Select the columns that a task needs. The way from the JVM to the worker costs most, and few columns shorten it.
+    They are SQL texts in one call, because each `Column` costs Python and the JVM a millisecond.
 
     Args:
         result: what the transform returned.
-        swift: the rows travel in batches whose size nobody watches, so a large record must stop the job.
+        fast: the rows travel in batches without a limit of bytes, so a large record must fail the job.
     """
     present = set(result.columns)
     key = KEY if "key" in present else "CAST(NULL AS binary)"
@@ -107,25 +106,25 @@ def travelling(result: "DataFrame", *, swift: bool = False) -> "DataFrame":
         "o_partition": "`origin`['partition']",
         "o_offset": "`origin`['offset']",
         "o_ordinal": "`origin`['ordinal']",
-        "key": guarded(key) if swift else key,
-        "value": guarded(VALUE) if swift else VALUE,
+        "key": fail_if_large(key) if fast else key,
+        "value": fail_if_large(VALUE) if fast else VALUE,
         "digest": digest_expression(key, with_headers="headers" in present),
     }
     for name in ("headers", "topic", "partition", "skip", "content_digest"):
         if name in present:
             columns[name] = f"CAST(`{name}` AS {COLUMNS[name][1]})"
-    if "error" in present:  # as bytes: a reason may quote a record that is no UTF-8, or a very long one
+    if "error" in present:  # as bytes: a reason may quote a record that is not UTF-8, or a very long one
         columns["error"] = f"substring(CAST(`error` AS binary), 1, {4 * REASON_CHARACTERS})"
     if "sequence" in present:
-        columns["sequence"] = numbered(present)
+        columns["sequence"] = sequence_column(present)
     columns |= {name: f"`{name}`" for name in ("repeat", "store") if name in present}  # the engine's own
     if "timestamp" in present:
         columns["timestamp"] = "unix_millis(`timestamp`)"
-    return result.selectExpr(*(f"{told} AS `{name}`" for name, told in columns.items()))
+    return result.selectExpr(*(f"{expression} AS `{name}`" for name, expression in columns.items()))
 
 
-def numbered(present: set[str]) -> str:
-    """The sequence that the transform gave; 0 where a row without one is no output."""
+def sequence_column(present: set[str]) -> str:
+    """The sequence that the transform returned; 0 where a row without one is not an output."""
     no_output = ["false"]
     if "error" in present:
         no_output.append("`error` IS NOT NULL")
@@ -134,6 +133,7 @@ def numbered(present: set[str]) -> str:
     return f"coalesce(CAST(`sequence` AS bigint), CASE WHEN {' OR '.join(no_output)} THEN 0L END)"
 
 
-def guarded(column: str) -> str:
+def fail_if_large(column: str) -> str:
+    """A column that fails the job where it is too large for fast batches."""
     too_large = f"raise_error('{MARK}{Code.BATCH_TOO_LARGE}:')"
-    return f"CASE WHEN octet_length({column}) > {SWIFT_BYTES} THEN {too_large} ELSE {column} END"
+    return f"CASE WHEN octet_length({column}) > {FAST_BYTES} THEN {too_large} ELSE {column} END"

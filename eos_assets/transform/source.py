@@ -1,4 +1,4 @@
-"""The source as the transform sees it: exact offset ranges in, `records` with their origin out."""
+"""Reads exact ranges of the source, and gives each record its origin."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from eos_assets.log.ranges import OffsetRange
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: 500 records a poll, the client's default, halves the speed of the read.
+#: The client's default of 500 records a poll halves the speed of the read.
 READER = {
     "failOnDataLoss": "true",
     "includeHeaders": "true",
@@ -20,11 +20,11 @@ READER = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
-    # At the end of a topic the client would wait half a second for more than the range asks for.
+    # At the end of a topic the client would wait half a second for records beyond the range.
     "kafka.fetch.max.wait.ms": "10",
 }
 
-#: What Spark gives for a topic, also where there is nothing to read.
+#: The columns that Spark's reader returns, also where there is nothing to read.
 SCHEMA = (
     "`key` binary, `value` binary, `topic` string, `partition` int, `offset` long, `timestamp` timestamp, "
     "`timestampType` int, `headers` array<struct<key:string,value:binary>>"
@@ -37,7 +37,7 @@ ORDINAL = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
 def read_ranges(
     spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
 ) -> "DataFrame":
-    """The visible records of exactly these ranges. One Spark partition is one Kafka partition."""
+    """Read the visible records of exactly these ranges. One Spark partition is one Kafka partition."""
     chosen = [r for r in ranges if r.size]
     if not chosen:
         return spark.createDataFrame([], SCHEMA)
@@ -53,15 +53,15 @@ def read_ranges(
     )
 
 
-def records(
+def read_records(
     spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
 ) -> "DataFrame":
-    """What a transform gets: key, value, headers, timestamp and origin."""
+    """Read what a transform gets: key, value, headers, timestamp and origin."""
     origin = f"struct(`partition`, `offset`, {ORDINAL} AS `ordinal`) AS `origin`"
-    found = read_ranges(spark, connection, topic, ranges, **options)
-    return found.selectExpr("`key`", "`value`", "`headers`", "`timestamp`", origin)
+    visible = read_ranges(spark, connection, topic, ranges, **options)
+    return visible.selectExpr("`key`", "`value`", "`headers`", "`timestamp`", origin)
 
 
 def spark_options(connection: Connection) -> dict[str, str]:
-    """The connection in the words of the Java client."""
+    """The connection as options of the Java client."""
     return {"kafka.bootstrap.servers": connection.bootstrap_servers, **connection.security.java()}

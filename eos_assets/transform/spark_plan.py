@@ -1,4 +1,4 @@
-"""A physical plan as Spark explains it, read: the operators between the source topic and the result."""
+"""Reads the physical plan that Spark explains: the operators between the source topic and the result."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ SUBQUERIES = "\n===== Subqueries =====\n"
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a plan, with its number there and what Spark writes about it."""
+    """One operator of a plan, with its number and Spark's description of it."""
 
     name: str
     id: str = ""
@@ -36,23 +36,23 @@ class SourcePlan:
     paths: list[list[Operator]]
     #: Whether Spark knows that the result has no rows.
     empty: bool = False
-    #: Whether a subquery in an expression reads the topic, too.
+    #: Whether a subquery in an expression reads the topic too.
     in_subquery: bool = False
 
     @property
     def operators(self) -> list[Operator]:
         return list({operator.id: operator for path in self.paths for operator in path}.values())
 
-    def meeting(self) -> set[str]:
+    def meeting_points(self) -> set[str]:
         """The numbers of the operators in which two scans of the topic come together."""
-        found = set()
+        points = set()
         for one, other in itertools.combinations(self.paths, 2):
             common = [a.id for a, b in zip(one, other, strict=False) if a.id == b.id]
-            found |= set(common[-1:])
-        return found
+            points |= set(common[-1:])
+        return points
 
 
-def explained(df: "DataFrame") -> str:
+def explain(df: "DataFrame") -> str:
     """The explain text: the one view of a physical plan that classic and Connect sessions share."""
     text = io.StringIO()
     with EXPLAINING, contextlib.redirect_stdout(text):
@@ -61,8 +61,8 @@ def explained(df: "DataFrame") -> str:
 
 
 def source_plan(text: str, source: str) -> SourcePlan:
-    """Reads an explain text. The tree of operators ends with the first empty line. What follows describes each operator
-    with what the user wrote, which may look like anything, so it is only asked about an operator of the tree."""
+    """Parse an explain text. The tree of operators ends at the first empty line. After it each operator is described,
+    with texts of the user that may look like anything, so that part is only searched for operators of the tree."""
     main, _, subqueries = text.partition(SUBQUERIES)
     tree, _, rest = main.strip().partition("\n\n")
     of_source = re.compile(rf"strategy=Assign\[{re.escape(source)}-\d+[,\]]")  # how `read_ranges` reads it
@@ -79,15 +79,15 @@ def source_plan(text: str, source: str) -> SourcePlan:
         operator = Operator(name, number or "", details(rest, number, name))
         stack.append((len(indent), operator))
         scans += [operator] * ("Scan" in name)
-        again = REUSED.match(operator.details)
+        reused = REUSED.match(operator.details)
         known = {one.id for path in paths for one in path}
-        if (name == SCAN and of_source.search(line)) or (again and again.group(1) in known):
+        if (name == SCAN and of_source.search(line)) or (reused and reused.group(1) in known):
             paths.append([one for _, one in stack])
     empty = bool(scans) and all("\nArguments: <empty>" in scan.details for scan in scans)
     return SourcePlan(paths, empty, in_subquery=bool(of_source.search(subqueries)))
 
 
 def details(rest: str, number: str | None, name: str) -> str:
-    """What follows `(number) name`, up to the next empty line."""
-    _, found, behind = f"\n{rest}".partition(f"\n({number}) {name}")
-    return behind.partition("\n\n")[0] if found else ""
+    """The text after `(number) name`, up to the next empty line."""
+    _, heading, following = f"\n{rest}".partition(f"\n({number}) {name}")
+    return following.partition("\n\n")[0] if heading else ""

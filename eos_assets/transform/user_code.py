@@ -1,4 +1,4 @@
-"""The user's function is called: what it raises, or returns instead of a DataFrame, becomes an error with its place."""
+"""Errors about the user's function: what it raises, or returns instead of a DataFrame, with the line of code."""
 
 import traceback
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ CALLERS = tuple(str(Path(__file__).parents[1] / name) + "/" for name in ("transf
 
 @contextmanager
 def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None]:
-    """Around a call of the user's function, which plans what is done with the records of some ranges."""
+    """Wrap a call of the user's function, and raise what it raises with the ranges and the line of code."""
     try:
         yield
     except EosError:
@@ -26,54 +26,56 @@ def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None
     except Exception as failure:
         reported = classify(failure)
         line = own_line(failure) or reported.line_of_code or definition(pipeline)
+        problem = f"The transform of {pipeline.name} cannot be planned{in_ranges(pipeline, ranges)}"
         raise EosError(
-            f"The transform of {pipeline.name} cannot be planned{where(pipeline, ranges)}: {reported.message} ({line})",
+            f"{problem}: {reported.message} ({line})",
             "Correct the transform. Nothing was read or written.",
         ) from failure
 
 
 def check_frame(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> None:
+    """Refuse a result of a stateless function that is not a DataFrame."""
     from pyspark.sql import DataFrame
 
     if not isinstance(result, DataFrame):
-        raise wrong_result(kind_of(result), "a DataFrame", pipeline, ranges)
+        raise wrong_result(type_name(result), "a DataFrame", pipeline, ranges)
 
 
 def check_pair(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> None:
-    """The same for what a stateful function returns."""
+    """Refuse a result of a stateful function that is not a pair of DataFrames."""
     from pyspark.sql import DataFrame
 
     pair = result if isinstance(result, tuple) else (result,)
     if len(pair) != 2 or not all(isinstance(one, DataFrame) for one in pair):
-        found = f"({', '.join(map(kind_of, pair))})" if isinstance(result, tuple) else kind_of(result)
-        raise wrong_result(found, "outputs and changed state, two DataFrames", pipeline, ranges)
+        returned = f"({', '.join(map(type_name, pair))})" if isinstance(result, tuple) else type_name(result)
+        raise wrong_result(returned, "outputs and changed state, two DataFrames", pipeline, ranges)
 
 
-def wrong_result(found: str, wanted: str, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> EosError:
+def wrong_result(returned: str, wanted: str, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> EosError:
     return EosError(
-        f"The transform of {pipeline.name} returned {found} instead of {wanted}{where(pipeline, ranges)}"
+        f"The transform of {pipeline.name} returned {returned} instead of {wanted}{in_ranges(pipeline, ranges)}"
         f" ({definition(pipeline)}).",
-        f"Return {wanted}{': a `return` may be missing' * (found == 'None')}. Nothing was read or written.",
+        f"Return {wanted}{': a `return` may be missing' * (returned == 'None')}. Nothing was read or written.",
     )
 
 
-def kind_of(thing: object) -> str:
-    return "None" if thing is None else type(thing).__name__
+def type_name(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
-def where(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
+def in_ranges(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
     return f" for {describe_ranges(pipeline.source.name, ranges)}" if ranges else ""
 
 
 def own_line(failure: BaseException) -> str:
-    """The last line of the user's code that an error came through."""
+    """The last line of the user's code in the trace of an error."""
     frames = traceback.extract_tb(failure.__traceback__)
     own = [frame for frame in frames if not any(part in frame.filename for part in (*INSTALLED, *CALLERS))]
     return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}: {own[-1].line}" if own else ""
 
 
 def definition(pipeline: Pipeline) -> str:
-    """Where the user's function is defined."""
+    """The place where the user's function is defined."""
     function = plain_function(pipeline.fold or pipeline.transform)
     if not isinstance(function, FunctionType):
         return type(function).__name__

@@ -1,4 +1,4 @@
-"""A pipeline on topics of its own, and an account of its sink by a client that shares no code with the project."""
+"""A pipeline on topics of its own, whose sink is read by a client that shares no code with the project."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline, pipeline
@@ -25,15 +26,21 @@ from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
 from eos_assets_tests.sink.watcher import Seen, Watcher
 
-#: The tests may run on another Spark than the tested ones: docs/compatibility.md.
+#: The tests may run on a version of Spark that is not among the tested ones: docs/compatibility.md.
 ACCEPTED = Settings.load().accept_spark
 
 
 def squared(records: DataFrame) -> DataFrame:
-    """As the project's own pipeline: the key stays, the value is squared, what is no integer is a dead letter."""
+    """As the project's own pipeline: the key stays, the value is squared, a value that is not an integer is a dead
+    letter."""
     number = f.col("value").cast("string").try_cast("decimal(19,0)")
     wrong = f.when(number.isNull(), f.lit("no integer"))
     return records.select("key", (number * number).cast("string").alias("value"), wrong.alias("error"), "origin")
+
+
+def raising(records: DataFrame) -> DataFrame:
+    """In ANSI mode a cast of a text that is not a number raises, and fails the whole job."""
+    return records.select("key", f.col("value").cast("string").cast("long").cast("string").alias("value"), "origin")
 
 
 @dataclass
@@ -45,6 +52,10 @@ class Lab:
     pipeline: Pipeline
     made: list[str] = field(default_factory=list)
     watcher: Watcher | None = None
+
+    @property
+    def context(self) -> PipelineContext:
+        return PipelineContext(self.pipeline, self.spark, self.connection)
 
     @property
     def source(self) -> str:
@@ -63,7 +74,7 @@ class Lab:
         fill(self.connection, self.source, count)
 
     def produce(self, values: Iterable[bytes | None], partition: int = 0, **more: Any) -> None:
-        """Plain records, key and value alike."""
+        """Produce records whose key is their value, unless a key is given."""
         producer = Producer(self.connection.config(message_max_bytes=10_000_000))
         for value in values:
             producer.produce(self.source, value, more.get("key", value), partition, headers=more.get("headers"))
@@ -92,15 +103,15 @@ class Lab:
         return verify_pipeline(self.pipeline, self.spark, self.connection, **options)
 
     def verify(self, mode: Mode = Mode.EXACTLY_ONCE, isolation: str = "read_committed") -> dict[str, Finding]:
-        found = self.proof(mode=mode, isolation=isolation, full=True).findings
+        findings = self.proof(mode=mode, isolation=isolation, full=True).findings
         if mode is Mode.EXACTLY_ONCE:
-            found += [check.evaluate(self.pipeline, self.spark, self.connection) for check in self.pipeline.checks]
-        return {finding.name: finding for finding in found}
+            findings += [check.evaluate(self.pipeline, self.spark, self.connection) for check in self.pipeline.checks]
+        return {finding.name: finding for finding in findings}
 
     def broken(self, mode: Mode = Mode.EXACTLY_ONCE) -> set[str]:
-        """The names of the invariants that do not hold, warnings left out."""
-        found = self.verify(mode).items()
-        return {name for name, finding in found if not finding.holds and finding.severity == "error"}
+        """The names of the invariants that do not hold, without warnings."""
+        findings = self.verify(mode).items()
+        return {name for name, finding in findings if not finding.holds and finding.severity == "error"}
 
     def read(self, topic: str | None = None, isolation: str = "read_committed") -> list[Message]:
         """Every visible record of a topic, partition after partition."""
@@ -135,9 +146,9 @@ class Lab:
         return [message.value() for message in self.read(topic)]
 
     def assert_squares(self, numbers: Iterable[int], mode: Mode = Mode.EXACTLY_ONCE) -> None:
-        """The sink holds the squares of exactly these numbers, each once, each partition in order, and looked the same
-        to the reader that watched it all the time."""
-        found: dict[int, list[int]] = {}
+        """The sink holds the squares of exactly these numbers, each once, each partition in order. The reader that
+        followed it all the time has seen the same."""
+        keys_of: dict[int, list[int]] = {}
         messages = self.read(self.pipeline.names(mode).sink(self.sink))
         if self.watcher and mode is Mode.EXACTLY_ONCE:
             final: Seen = {p: [] for p in self.watcher.seen}
@@ -150,10 +161,10 @@ class Lab:
             assert value is not None
             assert partition is not None
             assert int(value) == int(key) ** 2
-            found.setdefault(partition, []).append(int(key))
-        for partition, keys in found.items():
+            keys_of.setdefault(partition, []).append(int(key))
+        for partition, keys in keys_of.items():
             assert keys == sorted(keys), f"partition {partition} is not in order"
-        everything = sorted(key for keys in found.values() for key in keys)
+        everything = sorted(key for keys in keys_of.values() for key in keys)
         wanted = sorted(numbers)
         assert len(everything) == len(set(everything)), f"{len(everything) - len(set(everything))} duplicates"
         assert set(wanted) - set(everything) == set(), "missing"
@@ -175,7 +186,7 @@ MakeLab = Callable[..., Lab]
 def declare(
     transform: Callable[[DataFrame], DataFrame] = squared, *, partitions: int = 3, sinks: int = 1, **declared: Any
 ) -> Pipeline:
-    """A pipeline whose topics no other test has."""
+    """A pipeline with topics that no other test uses."""
     name = f"t{uuid.uuid4().hex[:10]}"
     topics = [Topic(f"{name}-sink{n or ''}", partitions=3) for n in range(sinks)]
     source = declared.pop("source", None) or Topic(f"{name}-source", partitions=partitions)

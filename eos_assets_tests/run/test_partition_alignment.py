@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import NARROW, narrow_path
-from eos_assets.transform.source import records
+from eos_assets.transform.source import read_records
 from eos_assets_tests.run.lab import Lab
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -52,7 +52,7 @@ def test_spark_4_2_plans_are_narrow_where_they_are_listed(lab: Lab, transform: T
     assert lab.spark.version.startswith("4.2.")
     lab.fill(30)
     ranges = [OffsetRange(partition, 0, 5) for partition in range(3)]
-    rows = transform(records(lab.spark, lab.connection, lab.source, ranges))
+    rows = transform(read_records(lab.spark, lab.connection, lab.source, ranges))
     path = narrow_path(rows, lab.pipeline)
     assert path is not None
     assert path[: len(operators)] == operators
@@ -75,11 +75,11 @@ def test_spark_4_2_plans_are_narrow_where_they_are_listed(lab: Lab, transform: T
 )
 def test_any_other_plan_is_not(lab: Lab, shuffle: Transform) -> None:
     ranges = [OffsetRange(partition, 0, 5) for partition in range(3)]
-    rows = records(lab.spark, lab.connection, lab.source, ranges).select("value", "origin")
+    rows = read_records(lab.spark, lab.connection, lab.source, ranges).select("value", "origin")
     assert narrow_path(rows, lab.pipeline) is not None
     assert narrow_path(shuffle(rows), lab.pipeline) is None
 
 
 def test_a_result_without_any_row_needs_no_scan(lab: Lab) -> None:
-    rows = records(lab.spark, lab.connection, lab.source, [OffsetRange(0, 0, 5)]).where("1 = 0")
+    rows = read_records(lab.spark, lab.connection, lab.source, [OffsetRange(0, 0, 5)]).where("1 = 0")
     assert narrow_path(rows, lab.pipeline) is None

@@ -10,12 +10,7 @@ from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.producer import Producer as ColumnProducer
 from eos_assets.run.preview import preview
-from eos_assets_tests.run.lab import MakeLab
-
-
-def raising(records: DataFrame) -> DataFrame:
-    """ANSI mode: a cast of no number raises and fails the whole job."""
-    return records.select("key", f.col("value").cast("string").cast("long").cast("string").alias("value"), "origin")
+from eos_assets_tests.run.lab import MakeLab, raising
 
 
 def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:

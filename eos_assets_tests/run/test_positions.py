@@ -1,12 +1,9 @@
-"""What tells where to go on: group offsets that are gone or were moved, topics that are not the same any more."""
+"""Where a run goes on: group offsets that are missing, moved, or inside an open transaction."""
 
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -18,18 +15,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from eos_assets.declare.modes import Mode
 from eos_assets.declare.options import Batching
-from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
-from eos_assets.experiment.fill import fill
-from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.connection import Connection
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.plan import make_plan
-from eos_assets.run.preflight import topics as preflight
-from eos_assets.run.preflight.topics import grow
-from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.run.background import Background, stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
 from eos_assets_tests.waiting import wait_for
@@ -57,37 +46,6 @@ def group_offsets(lab: Lab) -> list[int | None]:
     futures = lab.connection.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
     found = futures[group].result().topic_partitions
     return [at.offset if at.offset >= 0 else None for at in sorted(found, key=lambda at: at.partition)]
-
-
-def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) -> None:
-    lab.fill(30)
-    with pytest.raises(EosError, match=r"timeout_ms=3600000.* the broker allows 900000"):
-        lab.with_(batching=Batching(timeout_ms=3_600_000)).run()
-    with pytest.raises(EosError, match="insists on durable topics"):
-        lab.with_(durability="production").run()
-    assert lab.read(isolation="read_uncommitted") == []
-
-
-def test_topics_that_are_missing_are_told_with_the_command_that_creates_them(lab: Lab) -> None:
-    module, mode = lab.pipeline.transform.__module__, Mode.AT_LEAST_ONCE
-    command = f"`eos topics create --pipeline {lab.pipeline.name} --module {module} --mode {mode}`"
-    for ask in (
-        lambda: make_plan(lab.pipeline, lab.connection, mode=mode),
-        lambda: lab.run(mode=mode),
-        lambda: lab.proof(mode=mode),
-    ):
-        with pytest.raises(EosError, match="needs topics that do not exist") as refused:
-            ask()
-        assert command in refused.value.remedy
-
-
-def test_speculation_is_refused(lab: Lab) -> None:
-    """However it is written. A real session takes this setting at its start only."""
-    lab.fill(30)
-    speculating = SimpleNamespace(version=lab.spark.version, conf={"spark.speculation": "TRUE"})
-    with pytest.raises(EosError, match="Speculation is switched on"):
-        replace(lab, spark=speculating).run()  # type: ignore[arg-type]
-    assert lab.read(isolation="read_uncommitted") == []
 
 
 def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
@@ -135,86 +93,6 @@ def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(
         reader.close()
 
 
-def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab: Lab) -> None:
-    lab.fill(30)
-    producer = Producer(lab.connection.config())
-    producer.produce(lab.sink, b"25", b"5", 0)
-    producer.flush()
-    for chosen in (None, [0]):
-        with pytest.raises(EosError, match="The ledger is empty, but the sink is not"):
-            lab.run(partitions=chosen)
-    assert len(lab.read()) == 1
-
-
-@pytest.mark.parametrize(
-    ("look", "theirs"),
-    [("late_geneses", [0]), ("check_sinks", [1])],
-    ids=["provenance", "sink"],
-)
-def test_a_run_that_planned_before_the_first_commit_of_another_goes_on(
-    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, look: str, theirs: list[int]
-) -> None:
-    """The other one commits just before the look at a topic that was empty when the ledger was."""
-    lab = make_lab(partitions=2)
-    lab.fill(40)
-    looks = getattr(preflight, look)
-
-    def late(*asked: Any) -> Any:
-        monkeypatch.setattr(preflight, look, looks)
-        assert lab.run(partitions=theirs).complete
-        return looks(*asked)
-
-    monkeypatch.setattr(preflight, look, late)
-    assert lab.run(partitions=[0]).complete
-    assert lab.run().complete
-    assert sorted(int(message.key() or 0) for message in lab.read()) == list(range(40))
-
-
-def test_two_runs_may_let_the_ledger_grow(connection: Connection, make_topic: MakeTopic) -> None:
-    topic = make_topic(partitions=2).name
-    for _ in range(2):
-        grow(connection, topic, 4)
-    assert len(connection.partitions(topic)) == 4
-
-
-@pytest.mark.parametrize("which", ["source", "sink", "ledger"])
-def test_a_topic_deleted_and_created_again_is_refused(lab: Lab, which: str) -> None:
-    """F18."""
-    lab.fill(300)
-    lab.run()
-    names = lab.pipeline.names()
-    topic = {"source": lab.source, "sink": lab.sink, "ledger": names.ledger}[which]
-    lab.connection.admin.delete_topics([topic])[topic].result()
-    wait_for(lambda: topic not in lab.connection.metadata().topics)
-    create_topics([lab.pipeline.source, *lab.pipeline.own_topics()], lab.connection)
-    with pytest.raises(EosError, match=r"deleted and created again|but its provenance topic is not|is committed"):
-        lab.run()
-    if which != "sink":
-        lab.assert_squares(range(300))
-    if which == "ledger":
-        assert "offsets_match_ledger" in lab.broken()
-        return
-    with pytest.raises(EosError, match="deleted and created again"):
-        lab.proof(full=True)
-
-
-def test_another_source_under_the_same_name_is_refused(lab: Lab, make_topic: MakeTopic) -> None:
-    """Its records below the positions of the first one would never be read."""
-    lab.fill(30)
-    lab.run(partitions=[0, 1])
-    other = make_topic(partitions=3)
-    fill(lab.connection, other.name, 300)
-    another = lab.with_(source=other)
-    told = f"began with {lab.source} as its source, and is declared with {other.name}"
-    for chosen in (None, [0], [2]):
-        with pytest.raises(EosError, match=told):
-            another.run(partitions=chosen)
-    with pytest.raises(EosError, match=told):
-        another.proof()
-    assert lab.run().complete
-    lab.assert_squares(range(30))
-
-
 def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeLab) -> None:
     """F20."""
     lab = make_lab(partitions=1)
@@ -254,17 +132,3 @@ def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab
     assert lab.run().complete
     lab.assert_squares(range(150))
     assert lab.broken() == set()
-
-
-def test_a_consumer_in_the_group_is_refused_and_named(lab: Lab) -> None:
-    """F20."""
-    lab.fill(30)
-    intruder = Consumer(lab.connection.config(group_id=lab.pipeline.names().group, client_id="intruder"))
-    intruder.subscribe([lab.source])
-    wait_for(lambda: intruder.poll(0.1) is not None or intruder.assignment())
-    try:
-        with pytest.raises(EosError, match=r"1 active member\(s\): intruder"):
-            lab.run()
-    finally:
-        intruder.close()
-    assert lab.read() == []

@@ -15,6 +15,7 @@ from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.admin import await_visible
 from eos_assets.run.plan import make_plan
 from eos_assets_tests.run.lab import Lab, MakeLab, squared
+from eos_assets_tests.run.messages import on_message
 from eos_assets_tests.waiting import wait_for
 
 
@@ -156,7 +157,8 @@ def test_a_source_that_grows_during_a_run_waits_for_the_next_one(make_lab: MakeL
         lab.connection.admin.create_partitions([NewPartitions(lab.source, 2)])[lab.source].result()
         wait_for(lambda: len(lab.connection.partitions(lab.source)) == 2)
 
-    assert not lab.run(Faults(probability=1), max_attempts=1, say=grow).complete
+    with on_message(grow):
+        assert not lab.run(Faults(probability=1), max_attempts=1).complete
     lab.produce([b"1000"], partition=1)
     assert lab.run().complete
     assert sorted(int(value or 0) for value in lab.values()) == [number**2 for number in (*range(100), 1000)]

@@ -12,9 +12,9 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.stateful import stateful
 from eos_assets.declare.topic import Topic
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.state.changelog import decoded
+from eos_assets.state.changelog import decode
 from eos_assets.state.fold import Folding
-from eos_assets.state.store import overlaid
+from eos_assets.state.store import apply_changes
 
 #: How many offsets back the sliding count looks.
 SPAN = 20
@@ -82,13 +82,13 @@ def folded(
             f.current_timestamp().alias("timestamp"),
             f.struct(f.lit(0).alias("partition"), "offset", f.col("offset").alias("ordinal")).alias("origin"),
         )
-        loaded = [decoded(rows, store) for rows, store in zip(values, stores, strict=True)]
+        loaded = [decode(rows, store) for rows, store in zip(values, stores, strict=True)]
         result = Folding(pipeline, 1, [OffsetRange(0, 0, high)]).fold(frame, loaded)
         columns = [c for c in ("value", "error", "skip", "repeat") if c in result.outputs.columns]
         got = result.outputs.select("o_offset", "key", *columns).orderBy("o_offset").collect()
         outputs += [str(row.asDict()) for row in got]
         values = [
-            spark.createDataFrame(overlaid(before, changed).collect(), "partition int, key binary, value binary")
+            spark.createDataFrame(apply_changes(before, changed).collect(), "partition int, key binary, value binary")
             for before, changed in zip(values, result.changes, strict=True)
         ]
     return outputs, sorted(str(row) for rows in values for row in rows.collect())

@@ -26,11 +26,12 @@ from eos_assets.run.plan import make_plan
 from eos_assets.run.preview import preview
 from eos_assets.run.state_snapshot import update_snapshot
 from eos_assets.sink.resume import GoOn, StalePlan, decide
-from eos_assets.state.changelog import Store, decoded, encoded
+from eos_assets.state.changelog import Store, decode, encode
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.store import State
 from eos_assets_tests.run.background import Background, stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
+from eos_assets_tests.run.messages import collect_messages
 from eos_assets_tests.state.folds import Counts, declare_sliding, folded, sliding
 from eos_assets_tests.waiting import wait_for
 
@@ -74,8 +75,8 @@ def entries(lab: Lab) -> list[LedgerEntry]:
 
 def held(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
     tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
-    state = State(lab.pipeline, lab.spark, lab.connection, snapshot)
-    return [sorted(map(str, frame.collect())) for frame in state.at(tails)]
+    state = State(lab.context, snapshot)
+    return [sorted(map(str, frame.collect())) for frame in state.load(tails)]
 
 
 def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invariant_holds(make_lab: MakeLab) -> None:
@@ -139,8 +140,8 @@ def test_a_state_comes_back_from_its_changelog_as_it_was(spark: SparkSession) ->
     store = Store(0, "changelog", ", ".join(f"{name} {kind}" for name, (kind, _) in kinds.items()))
     columns = [f.lit(text).cast(kind).alias(name) for name, (kind, text) in kinds.items()]
     state = spark.range(1).select(f.lit(0).alias("partition"), f.lit(b"k").alias("key"), *columns)
-    written = state.select("partition", "key", encoded(list(kinds)).alias("value"))
-    assert decoded(written, store).collect() == state.collect()
+    written = state.select("partition", "key", encode(list(kinds)).alias("value"))
+    assert decode(written, store).collect() == state.collect()
 
 
 def test_an_entry_of_before_has_no_state_and_still_loads() -> None:
@@ -175,7 +176,7 @@ def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -
         lab.run(mode=Mode.AT_LEAST_ONCE)
     lab.connection.admin.create_partitions([NewPartitions(lab.source, 3)])[lab.source].result()
     wait_for(lambda: len(lab.connection.partitions(lab.source)) == 3)
-    with pytest.raises(EosError, match=r"a key moves away from its state[^$]*Begin a new generation"):
+    with pytest.raises(EosError, match=r"a key moves away from its state[^$]*declare generation=2"):
         lab.run()
 
 
@@ -256,19 +257,19 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     lake = str(tmp_path)
     send(lab, some(40))
     lab.run(lake=lake)
-    snapshot = Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
-    rows = update_snapshot(snapshot)
+    snapshot = Snapshot(lab.context, lake)
+    rows = update_snapshot(lab.context, snapshot)
     assert rows == sum(map(len, held(lab)))
-    assert update_snapshot(snapshot) == rows
+    assert update_snapshot(lab.context, snapshot) == rows
     versions = f"describe history delta.`{snapshot.path}`"
     assert lab.spark.sql(versions).count() == 1, "nothing new adds no version"
     send(lab, [(b"a", b"close"), (b"b", b"new"), (b"g", b"newer")])
     assert lab.run(lake=lake).complete
-    fresh = Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
+    fresh = Snapshot(lab.context, lake)
     tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
-    assert len(fresh.usable(tails, State(lab.pipeline, lab.spark, lab.connection).marks(tails))) == 4
+    assert len(fresh.usable_offsets(tails, State(lab.context).marks(tails))) == 4
     assert held(lab, fresh) == held(lab), "snapshot and tail give what replaying everything gives"
-    assert update_snapshot(snapshot) == sum(map(len, held(lab)))
+    assert update_snapshot(lab.context, snapshot) == sum(map(len, held(lab)))
     changed = lab.with_(code_version="another")
     assert not changed.verify()["values_recompute"].evaluated, "what other code wrote cannot be folded again"
     send(lab, some(6, 1))
@@ -278,10 +279,10 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     assert proof["state_recomputes"].holds
     assert "lie before the state that is known" in proof["values_recompute"].detail
     lab.spark.sql(f"update delta.`{snapshot.path}` set generation = 'another'")
-    said: list[str] = []
     send(lab, some(6, 2))
-    assert lab.run(lake=lake, say=said.append).complete
-    assert any("another generation: refused" in line for line in said)
+    with collect_messages() as messages:
+        assert lab.run(lake=lake).complete
+    assert any("another generation: refused" in message for message in messages)
     shutil.rmtree(snapshot.path)
     send(lab, some(6, 3))
     assert lab.run(lake=lake).complete
@@ -293,25 +294,25 @@ def test_a_snapshot_that_is_damaged_is_one_that_is_lost(make_lab: MakeLab, tmp_p
     lake = str(tmp_path)
 
     def table() -> Snapshot:
-        return Snapshot(lab.pipeline, lab.spark, lab.connection, lake)
+        return Snapshot(lab.context, lake)
 
     send(lab, some(12))
     assert lab.run(lake=lake).complete
-    rows = update_snapshot(table())
+    rows = update_snapshot(lab.context, table())
     for file in Path(table().path).rglob("*.parquet"):
         file.write_bytes(b"PAR1 cut")
-    said: list[str] = []
     send(lab, some(6, 10))
-    assert lab.run(lake=lake, say=said.append).complete
-    assert any("cannot be read, so the changelog is replayed" in line for line in said)
-    assert update_snapshot(table()) >= rows, "it is made anew"
+    with collect_messages() as messages:
+        assert lab.run(lake=lake).complete
+    assert any("cannot be read, so the changelog is replayed" in message for message in messages)
+    assert update_snapshot(lab.context, table()) >= rows, "it is made anew"
     assert held(lab, table()) == held(lab)
     for entry in (Path(table().path) / "_delta_log").glob("*.json"):
         entry.write_text("garbage")
     send(lab, some(6, 20))
     assert lab.run(lake=lake).complete
     with pytest.raises(EosError, match="Remove the folder"):
-        update_snapshot(table())
+        update_snapshot(lab.context, table())
     assert lab.broken() == set()
     renamed = lab.with_(state=lab.pipeline.state.replace("bigint", "int").replace("long", "int"))
     assert renamed.pipeline.state != lab.pipeline.state

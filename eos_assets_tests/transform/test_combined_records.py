@@ -125,7 +125,7 @@ def test_a_transform_that_combines_records_is_refused(
             look()
         assert told in refusal.value.problem
         assert way_out in refusal.value.remedy
-        assert "select it along" not in refusal.value.remedy
+        assert "Select it along" not in refusal.value.remedy
     assert_nothing_written(lab)
 
 

@@ -68,6 +68,6 @@ Scan KafkaRelation(strategy=Assign[y-0]) (6)
 """
     plan = source_plan(explained, "x")
     assert names(plan) == [["SortMergeJoin", "Exchange", "Scan KafkaRelation"], ["SortMergeJoin", "ReusedExchange"]]
-    assert plan.meeting() == {"5"}
+    assert plan.meeting_points() == {"5"}
     assert not plan.in_subquery
     assert source_plan(explained, "y").in_subquery

@@ -1,1 +1,1 @@
-"""What is checked before a run writes anything."""
+"""The questions that a run asks before it writes anything: one file each, and `preflight.py` with their order."""

@@ -1,55 +1,55 @@
-"""Whether what brokers acknowledge outlives the loss of one of them: topics in, a refusal with the reason out."""
+"""Do records that the brokers acknowledged survive the loss of one broker?"""
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from eos_assets.declare.modes import Mode
-from eos_assets.declare.pipeline import Pipeline
+from eos_assets.context import PipelineContext
 from eos_assets.declare.topic import IN_SYNC, REPLICAS
 from eos_assets.errors import EosError
-from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.retries import retry_transient
 
-#: `eos topics create` alters no topic that exists.
-MORE_REPLICAS = (
-    f"Give it {REPLICAS} replicas with Kafka's kafka-reassign-partitions.sh, or delete it and create it anew with "
+#: `eos topics create` does not alter a topic that exists.
+ADD_REPLICAS = (
+    f"Give it {REPLICAS} replicas with Kafka's kafka-reassign-partitions.sh, or delete it and create it again with "
     f"{REPLICAS} live brokers."
 )
-#: Kafka's own: what a transaction is, and where a group stands. Seen only by who may.
+#: Kafka's own topics, which hold the transactions and the group offsets. A client may lack the permission to see them.
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 
 
-def required_by(pipeline: Pipeline, connection: Connection) -> str | None:
+def durability_setting(context: PipelineContext) -> str | None:
     """The setting that requires durable topics: the profile, or the pipeline's declaration; None if neither does."""
-    if connection.production:
+    if context.kafka.production:
         return "EOS_PROFILE=production"
-    return "durability='production'" if pipeline.durability == "production" else None
+    return "durability='production'" if context.pipeline.durability == "production" else None
 
 
-def check_durability(pipeline: Pipeline, connection: Connection, mode: Mode) -> None:
-    """Three replicas, two of them in sync before an acknowledgement, and no leader that lacks acknowledged records."""
-    who = required_by(pipeline, connection)
-    if who is None:
+def check_durability(context: PipelineContext) -> None:
+    """Require three replicas, two of them in sync before an acknowledgement, and no leader that lacks acknowledged
+    records."""
+    setting = durability_setting(context)
+    if setting is None:
         return
-    topics = connection.metadata().topics
-    wanted = [pipeline.source.name, *(topic.name for topic in pipeline.own_topics(mode))]
-    for name in (*wanted, *(internal for internal in INTERNAL if internal in topics)):
+    topics = context.kafka.metadata().topics
+    own = [topic.name for topic in context.pipeline.own_topics(context.mode)]
+    names = [context.pipeline.source.name, *own]
+    for name in (*names, *(internal for internal in INTERNAL if internal in topics)):
         replicas = min(len(p.replicas) for p in topics[name].partitions.values())
         if replicas < REPLICAS:
-            refuse(name, f"has {replicas} replica(s)", who, MORE_REPLICAS)
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
-    for resource, future in connection.admin.describe_configs(resources).items():
+            raise not_durable(name, f"{replicas} replica(s)", setting, ADD_REPLICAS)
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    for resource, future in context.kafka.admin.describe_configs(resources).items():
         config = retry_transient(future.result)
         in_sync = int(config["min.insync.replicas"].value or 1)
         if in_sync < IN_SYNC:
-            told = f"has min.insync.replicas={in_sync}"
-            refuse(resource.name, told, who, f"Set min.insync.replicas={IN_SYNC} on it, with kafka-configs.sh.")
+            remedy = f"Set min.insync.replicas={IN_SYNC} on it, with kafka-configs.sh."
+            raise not_durable(resource.name, f"min.insync.replicas={in_sync}", setting, remedy)
         if config["unclean.leader.election.enable"].value == "true":
-            told = "has unclean.leader.election.enable=true"
-            refuse(resource.name, told, who, "Set it to false on the topic, with kafka-configs.sh.")
+            remedy = "Set it to false on the topic, with kafka-configs.sh."
+            raise not_durable(resource.name, "unclean.leader.election.enable=true", setting, remedy)
 
 
-def refuse(topic: str, told: str, who: str, remedy: str) -> None:
-    raise EosError(
-        f"{topic} {told}, and {who} insists on durable topics: the loss of a broker may lose what was acknowledged.",
+def not_durable(topic: str, value: str, setting: str, remedy: str) -> EosError:
+    return EosError(
+        f"{topic} has {value}, and {setting} requires durable topics: acknowledged records may be lost with a broker.",
         f"{remedy} On one node for development use EOS_PROFILE=dev and durability='dev'.",
     )

@@ -1,7 +1,7 @@
-"""The least that a pipeline's principal must be allowed: as a table, as commands, and compared with what it is allowed.
+"""Does the principal have every permission that the pipeline needs?
 
-Kafka tells a client what it may do with topics and groups. For transactional ids it does not: there a secured run
-begins a session with an id that nothing else uses. So what is missing is found before anything runs.
+Kafka reports which operations a client is authorized for on topics and groups. It does not for transactional ids, so a
+secured run calls `init_transactions` with an id that nothing else uses.
 """
 
 import shlex
@@ -27,19 +27,20 @@ INIT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Permission:
-    """One operation on one resource; `prefixed` is on all resources whose names begin so."""
+    """One operation on one resource."""
 
     kind: str
     name: str
     operation: str
     why: str
+    #: Whether it is for all resources whose names begin with this one.
     prefixed: bool = False
 
     def __str__(self) -> str:
         return f"{self.operation} on {self.kind} {self.name}{'…' * self.prefixed}"
 
     def command(self, principal: str, access: tuple[str, ...] = ()) -> str:
-        """For Kafka's own tool; `access` is how it reaches the brokers."""
+        """The command of Kafka's own tool that grants it; `access` is how the tool reaches the brokers."""
         pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
         words = ["--add", "--allow-principal", principal, "--operation", self.operation]
         return f"kafka-acls.sh {shlex.join([*access, *words, f'--{self.kind}', self.name, *pattern])}"
@@ -48,18 +49,18 @@ class Permission:
 def permissions(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Permission]:
     """What runs, proofs and audit tables need. Read and Write include Describe."""
     names, source = pipeline.names(mode), pipeline.source.name
-    found = [
+    on_topics = [
         Permission("topic", source, "Read", "its records"),
         Permission("topic", source, "DescribeConfigs", "its settings are compared with its declaration"),
     ]
     for topic in pipeline.own_topics(mode):
-        found += [
+        on_topics += [
             Permission("topic", topic.name, "Write", "in transactions"),
             Permission("topic", topic.name, "Read", "where to go on, and proofs"),
             Permission("topic", topic.name, "DescribeConfigs", "its settings are compared with its declaration"),
         ]
     return [
-        *found,
+        *on_topics,
         Permission("group", names.group, "Read", "the source offsets, in the transaction"),
         Permission("group", names.proofs, "Read", "up to where everything was proven"),
         Permission("group", READER_GROUP, "Describe", "reading without joining a group", prefixed=True),
@@ -71,19 +72,19 @@ def permissions(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Perm
 
 def creation(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Permission]:
     """What `eos topics create` needs on top, and a run after the source has grown."""
-    found = [Permission("topic", pipeline.source.name, "Create", "`eos topics create`")]
+    needed = [Permission("topic", pipeline.source.name, "Create", "`eos topics create`")]
     for topic in pipeline.own_topics(mode):
-        found += [
+        needed += [
             Permission("topic", topic.name, "Create", "`eos topics create`"),
             Permission("topic", topic.name, "Alter", "grows with the source"),
         ]
-    return found
+    return needed
 
 
 def check_permissions(
     pipeline: Pipeline, connection: Connection, mode: Mode = Mode.EXACTLY_ONCE, *, writes: bool = True
 ) -> None:
-    """Refuses with every permission that is missing, before anything is read or written."""
+    """Refuse a principal that lacks permissions, and name all of them, before anything is read or written."""
     needed = permissions(pipeline, mode)
     topics = sorted({p.name for p in needed if p.kind == "topic"})
     groups = [pipeline.names(mode).group, pipeline.names(mode).proofs, READER_GROUP]
@@ -94,18 +95,20 @@ def check_permissions(
     if missing:
         principal = connection.security.principal
         raise EosError(
-            f"{principal} lacks {len(missing)} permission(s) that {pipeline.name} needs: {told(missing)}. Nothing was "
-            "written.",
+            f"{principal} lacks {len(missing)} permission(s) that {pipeline.name} needs: "
+            f"{'; '.join(map(str, missing))}. Nothing was written.",
             GRANT_REMEDY.format(principal=principal).replace("PIPELINE", pipeline.name),
         )
 
 
+#: Kind and name of a resource → the operations that are authorized on it; None where the broker does not report them.
 Allowed = dict[tuple[str, str], set[AclOperation] | None]
 Futures = dict[str, Future[Any]]
 
 
 def topic_operations(connection: Connection, topics: list[str]) -> Allowed:
-    """What we may do with each topic; nothing if we may not even see it, no entry if it is not there."""
+    """The operations authorized on each topic: none on one that the client may not see. A topic that does not exist is
+    left out."""
 
     def describe(names: list[str]) -> Futures:
         return connection.admin.describe_topics(TopicCollection(names), include_authorized_operations=True)
@@ -121,7 +124,7 @@ def group_operations(connection: Connection, groups: list[str]) -> Allowed:
 
 
 def transactional_operations(connection: Connection, prefix: str) -> Allowed:
-    """Fences nobody: no partition has this id."""
+    """Try an id that no partition has, so that nothing is fenced."""
     producer = Producer(connection.config(transactional_id=f"{prefix}permissions"))
     try:
         retry_transient(lambda: producer.init_transactions(INIT_SECONDS))
@@ -135,22 +138,22 @@ def transactional_operations(connection: Connection, prefix: str) -> Allowed:
 
 
 def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[str]) -> Allowed:
-    """Asked for all names at once, and again for those whose broker was not ready to answer."""
-    found: Allowed = {}
+    """Send one request for all names, and another for each whose broker was not ready."""
+    allowed: Allowed = {}
     futures = describe(names)
     for name in names:
         try:
-            described = answer(name, futures[name], describe)
+            described = await_description(name, futures[name], describe)
         except KafkaException as error:
             if denied_resource(error.args[0]):
-                found[kind, name] = set()
-            continue  # not there, or the broker cannot tell
+                allowed[kind, name] = set()
+            continue  # it does not exist, or the broker cannot describe it
         authorized = described.authorized_operations
-        found[kind, name] = None if authorized is None else set(authorized)
-    return found
+        allowed[kind, name] = None if authorized is None else set(authorized)
+    return allowed
 
 
-def answer(name: str, first: Future[Any], describe: Callable[[list[str]], Futures]) -> Any:
+def await_description(name: str, first: Future[Any], describe: Callable[[list[str]], Futures]) -> Any:
     try:
         return first.result()
     except KafkaException as error:
@@ -160,10 +163,6 @@ def answer(name: str, first: Future[Any], describe: Callable[[list[str]], Future
 
 
 def lacks(allowed: set[AclOperation] | None, operation: str) -> bool:
-    """None: the broker does not tell, so the attempt will."""
-    wanted = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
-    return allowed is not None and AclOperation[wanted[operation]] not in allowed
-
-
-def told(missing: list[Permission]) -> str:
-    return "; ".join(str(permission) for permission in missing)
+    """Whether an operation is known to be denied. What a broker does not report shows in the first attempt."""
+    acl_operation = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
+    return allowed is not None and AclOperation[acl_operation[operation]] not in allowed

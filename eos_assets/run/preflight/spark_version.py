@@ -1,4 +1,4 @@
-"""What a run needs to know of its Spark session, and what it refuses there, before anything runs."""
+"""Is this a version of Spark that was tested, and does it run each task only once at a time?"""
 
 import re
 from typing import TYPE_CHECKING
@@ -15,18 +15,18 @@ MAX_FAILURES = "4"
 
 
 def check_spark(spark: "SparkSession", accepted: str | None = None) -> None:
-    """Refuses a Spark that was not tested, unless it is accepted by its version, and one that runs tasks twice."""
+    """Refuse a Spark that was not tested, unless its version is accepted, and one that runs copies of tasks."""
     version = minor(spark.version)
     if version not in TESTED and version != minor(accepted or ""):
         raise EosError(
             f"This is Spark {spark.version}, and eos_assets is tested with {', '.join(TESTED)}: another version plans "
-            "queries and runs Python workers in its own way, and records could be lost.",
+            "queries and runs Python workers differently, and records could be lost. Nothing was written.",
             f"Use Spark {TESTED[-1]}, or accept this one with EOS_ACCEPT_SPARK={version} after the tests passed on it "
-            "(docs/compatibility.md). Nothing was written.",
+            "(docs/compatibility.md).",
         )
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise EosError(
-            "Speculation is switched on in this Spark: two copies of a task would fence each other.",
+            "Speculation is switched on in this Spark session: two copies of a task would fence each other.",
             "Set spark.speculation to false.",
         )
 
@@ -36,7 +36,7 @@ def minor(version: str) -> str:
 
 
 def task_attempts(spark: "SparkSession") -> int:
-    """How often Spark tries a task before it fails the job."""
+    """The number of attempts at a task after which Spark fails the job."""
     master = spark.conf.get("spark.master", "") or ""
     local = re.fullmatch(r"local(?:\[[^,\]]+(?:,\s*(\d+))?\])?", master)
     if local:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from eos_assets.declare.modes import Mode
+from eos_assets.context import PipelineContext
 from eos_assets.errors import EosError
 from eos_assets.experiment.fill import fill
 from eos_assets.files.announce import announce, announcement
@@ -25,7 +25,7 @@ from eos_assets.local.spark_cluster import SparkCluster
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
 from eos_assets.platform.settings import Settings
-from eos_assets.run.preflight.topics import check_topics
+from eos_assets.run.preflight.preflight import check_topics
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.kafka.reading import read_pairs
 from eos_assets_tests.waiting import wait_for
@@ -220,12 +220,13 @@ def test_in_production_no_pipeline_runs_on_topics_that_may_lose_records(
             )
         )
 
-    production = replace(connection, production=True)
-    check_topics(squares, production, Mode.EXACTLY_ONCE)
+    development = PipelineContext(squares, None, connection)  # type: ignore[arg-type]  # these questions need no Spark
+    production = replace(development, kafka=replace(connection, production=True))
+    check_topics(production)
     alter(AlterConfigOpType.SET, value)
     try:
         with pytest.raises(EosError, match=f"datasink-dead-letters has {name}={value}, and EOS_PROFILE=production"):
-            check_topics(squares, production, Mode.EXACTLY_ONCE)
-        check_topics(squares, connection, Mode.EXACTLY_ONCE)
+            check_topics(production)
+        check_topics(development)
     finally:
         alter(AlterConfigOpType.DELETE, None)

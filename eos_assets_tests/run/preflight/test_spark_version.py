@@ -1,5 +1,8 @@
 """Which Spark a run accepts."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -37,3 +40,12 @@ def test_a_spark_that_was_not_tested_is_refused_unless_it_is_accepted(
 def test_the_attempts_of_a_task_are_those_of_the_session(spark: SparkSession) -> None:
     """The servers of `eos up`, and those of the tests, run with local[*,4]."""
     assert task_attempts(spark) == 4
+
+
+def test_speculation_is_refused(lab: Lab) -> None:
+    """However it is written. A real session takes this setting at its start only."""
+    lab.fill(30)
+    speculating = SimpleNamespace(version=lab.spark.version, conf={"spark.speculation": "TRUE"})
+    with pytest.raises(EosError, match="Speculation is switched on"):
+        replace(lab, spark=speculating).run()  # type: ignore[arg-type]
+    assert lab.read(isolation="read_uncommitted") == []

@@ -1,0 +1,131 @@
+"""Plans and runs the Spark jobs of a run: the rows of some source partitions, written by one task for each."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from eos_assets.context import PipelineContext
+from eos_assets.errors import EosError, Reaction
+from eos_assets.run.partition_alignment import align_to_source, run_task
+from eos_assets.run.plan import PartitionPlan
+from eos_assets.sink.job import Job
+from eos_assets.sink.outcome import NO_PARTITION, Outcome
+from eos_assets.sink.task import closing_task, writing_task
+from eos_assets.transform.arrow_batches import arrow_batch_limit
+from eos_assets.transform.result_schema import worker_rows
+from eos_assets.transform.source import read_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+#: Measured with benchmarks/shuffle.py.
+SHUFFLE_WARNING = (
+    "The plan of %s does not keep the records of each source partition together and in order, so a run sorts all rows "
+    "of a range before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
+    "repartition(), coalesce(), union() and orderBy(), and join small tables with broadcast()."
+)
+
+
+class JobRunner(ABC):
+    """Runs one Spark job after another. What a job writes depends on the kind of pipeline, stateless or stateful.
+
+    Args:
+        context: the pipeline and where it runs.
+        template: a job of the run, without what differs from attempt to attempt.
+    """
+
+    #: Whether the records of a range can only be computed from its start on, because of the state there.
+    needs_range_start = False
+    #: Whether the plan of the transform needs a shuffle, as that of a fold does.
+    needs_shuffle = False
+
+    def __init__(self, context: PipelineContext, template: Job) -> None:
+        self.context = context
+        self.template = template
+        self._shuffle_reported = False
+
+    def run(self, plans: Sequence[PartitionPlan], attempt: int) -> list[Outcome]:
+        """Run one job over the ranges of some plans, and commit those partitions that gave no row."""
+        job = self.job(plans, attempt)
+        return self._commit_empty_partitions(job, self._write(plans, job))
+
+    def write_dead_letter(self, plan: PartitionPlan, reason: str, attempt: int) -> list[Outcome]:
+        """Write the one record of a plan as a dead letter, without calling the transform."""
+        job = replace(self.job([plan], attempt), isolated=True)
+        rows = worker_rows(dead_letter(self.read([plan]), reason))
+        return collect(run_task(rows, writing_task(job)))
+
+    @abstractmethod
+    def job_end(self, plan: PartitionPlan, goal: int) -> int:
+        """The end of one job on the way to the goal of a partition."""
+
+    @abstractmethod
+    def transform(self, plans: Sequence[PartitionPlan]) -> "DataFrame":
+        """What the user's function makes of the records of these plans."""
+
+    @abstractmethod
+    def _write(self, plans: Sequence[PartitionPlan], job: Job) -> list[Outcome]:
+        """Write that, in one Spark job."""
+
+    def abandon_snapshot(self, failure: Exception) -> bool:
+        """Go on without the snapshot of the state, if it made a job fail. Returns whether it did."""
+        return False
+
+    def job(self, plans: Sequence[PartitionPlan], attempt: int) -> Job:
+        return replace(
+            self.template,
+            ranges={plan.partition: plan.range for plan in plans},
+            geneses={plan.partition: plan.position for plan in plans if plan.tail is None},
+            run_attempt=attempt,
+        )
+
+    def read(self, plans: Sequence[PartitionPlan]) -> "DataFrame":
+        """The source records of these plans."""
+        context, ranges = self.context, [plan.range for plan in plans]
+        return read_records(context.spark, context.kafka, context.pipeline.source.name, ranges)
+
+    def write_rows(self, rows: "DataFrame", job: Job, *, fast: bool) -> list[Outcome]:
+        with arrow_batch_limit(self.context.spark, fast=fast):
+            aligned = align_to_source(rows, writing_task(job), self.context.pipeline, len(job.ranges))
+            if aligned.shuffled and not self.needs_shuffle:
+                self._report_shuffle()
+            return collect(aligned.outcomes)
+
+    def _report_shuffle(self) -> None:
+        """Warn of a shuffle, once in a run."""
+        if not self._shuffle_reported:
+            self._shuffle_reported = True
+            name = self.context.pipeline.name
+            logger.warning(SHUFFLE_WARNING, name, extra={"pipeline": name, "run": self.template.run})
+
+    def _commit_empty_partitions(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
+        """Commit the partitions that gave no row, if every task is done: one that failed may have had rows of them."""
+        source, reported = self.context.pipeline.source.name, [o.partition for o in outcomes]
+        repeated = {p for p in reported if p != NO_PARTITION and reported.count(p) > 1}
+        if repeated:
+            raise EosError(
+                f"Two tasks got rows of {source}/{min(repeated)}: each may have committed a range of which it had only "
+                "some rows.",
+                f"Find what is missing with `eos verify {self.context.pipeline.name} --full`, and do not run this "
+                "transform again.",
+            )
+        empty = sorted(set(job.ranges) - set(reported))
+        if empty and all(o.reaction is Reaction.DONE for o in outcomes):
+            partitions = self.context.spark.createDataFrame([(p,) for p in empty], "partition int").coalesce(1)
+            outcomes += collect(run_task(partitions, closing_task(job)))
+        return outcomes
+
+
+def collect(outcomes: "DataFrame") -> list[Outcome]:
+    """The one action of a job."""
+    return [Outcome(**row.asDict()) for row in outcomes.collect()]
+
+
+def dead_letter(record: "DataFrame", reason: str) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    return record.select(f.lit(None).cast("binary").alias("value"), f.lit(reason).alias("error"), "origin")
