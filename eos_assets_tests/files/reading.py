@@ -1,6 +1,7 @@
 """Read a file as the pipeline does: its transactions, or the reason why it is not delivered."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from eos_assets.files import reference
@@ -24,3 +25,7 @@ def reason(value: str | bytes, access: Access) -> str:
     except FileError as failure:
         return failure.reason
     raise AssertionError(f"the file was delivered: {len(rows)} rows")
+
+
+def limited(access: Access, **limits: float) -> Access:
+    return replace(access, limits=replace(access.limits, **limits))  # type: ignore[arg-type]

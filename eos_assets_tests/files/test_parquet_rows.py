@@ -1,18 +1,21 @@
-"""Damaged and hostile Parquet files: each has a reason, and the worker survives."""
+"""Parquet as other programs write it, and damaged and hostile files: each has a reason, and the worker survives."""
 
 import base64
 import io
 import subprocess
 import sys
 import zlib
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eos_assets.files.access import Access
+from eos_assets.files.generate import make_transactions
 from eos_assets_tests.files.reading import read, reason
-from eos_assets_tests.files.test_formats import parquet, put, row
+from eos_assets_tests.files.sample_files import parquet, put, row
 
 #: One bit of its footer is wrong. Reading the metadata of the first column chunk ends the process.
 DEADLY = (
@@ -96,3 +99,58 @@ def test_a_page_with_a_wrong_checksum_is_reported(access: Access) -> None:
     assert len(read(put(access, "a.parquet", out.getvalue()), access)) == 3
     changed = out.getvalue().replace(b"200.00", b"900.00")
     assert "CRC checksum verification failed" in reason(put(access, "a.parquet", changed), access)
+
+
+def test_parquet_text_that_is_not_utf8_is_reported_with_its_row(access: Access) -> None:
+    assert access.root is not None
+    rows = [*make_transactions(5)]
+    columns = {name: [str(transaction[name]) for transaction in rows] for name in rows[0]}
+    invalid = pa.array([b"a", b"b", b"\xff", b"d", b"e"], pa.binary()).view(pa.string())
+    url = parquet(access.root / "invalid.parquet", {**columns, "text": invalid})
+    assert "row 3" in reason(url, access)
+    assert "text is not UTF-8" in reason(url, access)
+
+
+def test_parquet_is_read_as_it_is_written_elsewhere(access: Access) -> None:
+    assert access.root is not None
+    columns: dict[str, Any] = {name: [value] * 3 for name, value in row().items()}
+    exact = {
+        "amount": pa.array([Decimal("-12.34")] * 3, pa.decimal128(38, 2)),
+        "booked_at": pa.array([0, 1_500_000, 10_000_000], pa.timestamp("us")),
+        "account": pa.array([7, 8, 9]),
+    }
+    delivered = read(parquet(access.root / "a.parquet", {**columns, **exact}), access)
+    assert [row["account"] for row in delivered] == ["7", "8", "9"]
+    assert {row["amount"] for row in delivered} == {"-12.34"}
+    assert [row["booked_at"][-8:] for row in delivered] == ["0:00:00Z", "00:01.5Z", "0:00:10Z"]
+    inexact = {**columns, "amount": [1.0, 2.0, 3.0]}
+    assert "a float is not exact" in reason(parquet(access.root / "b.parquet", inexact), access)
+    missing = {name: column for name, column in columns.items() if name != "currency"}
+    assert "no column currency" in reason(parquet(access.root / "c.parquet", missing), access)
+    bad = {**columns, "currency": ["EUR", "EUR", None]}
+    assert reason(parquet(access.root / "d.parquet", bad), access) == "row 3: currency is missing"
+    long = {**columns, "text": ["x", "y" * 2_000_000, "z"]}
+    assert "longer than 1048576 bytes" in reason(parquet(access.root / "e.parquet", long), access)
+
+
+def test_parquet_decimals_are_written_without_an_exponent(access: Access) -> None:
+    assert access.root is not None
+    wanted = {"12.34": "12.34", "0": "0.00", "-0.00000001": "-0.00000001", "1.5": "1.50", "100": "100.00"}
+    columns: dict[str, Any] = {name: [value] * len(wanted) for name, value in row().items()}
+    amounts = pa.array([Decimal(text) for text in wanted], pa.decimal128(38, 18))
+    texts = pa.array(["x"] * len(wanted), pa.string_view())
+    for given in (amounts, amounts.cast(pa.decimal256(50, 18))):
+        delivered = read(parquet(access.root / "a.parquet", {**columns, "amount": given, "text": texts}), access)
+        assert [row["amount"] for row in delivered] == list(wanted.values())
+    whole = {**columns, "amount": pa.array([Decimal(5)] * len(wanted), pa.decimal128(38, 0))}
+    assert read(parquet(access.root / "a.parquet", whole), access)[0]["amount"] == "5"
+    small = {**columns, "amount": pa.array([Decimal("1e-11")] * len(wanted), pa.decimal128(38, 18))}
+    assert "amount '0.00000000001' is not a decimal" in reason(parquet(access.root / "a.parquet", small), access)
+
+
+def test_a_parquet_column_that_occurs_twice_is_reported(access: Access) -> None:
+    assert access.root is not None
+    columns = [*row().items(), ("amount", "1.00")]
+    table = pa.table([pa.array([value]) for _, value in columns], names=[name for name, _ in columns])
+    pq.write_table(table, access.root / "a.parquet")
+    assert reason(f"file://{access.root}/a.parquet", access) == "the Parquet file has column amount twice"
