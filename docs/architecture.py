@@ -38,10 +38,13 @@ LEFT_OUT = {
     "kafka.admin": "creates topics and compares them with their declaration",
     "kafka.auth": "credentials",
     "kafka.auth_errors": "reports refused credentials and permissions",
-    "verify.frames": "compares rows after totals differed",
+    "verify.observation_summary": "compares rows after totals differed",
+    "verify.provenance_frame": "compares rows after totals differed",
+    "verify.row_comparison": "compares rows after totals differed",
     "verify.sink_checker": "compares rows after totals differed",
     "verify.source_checker": "compares rows after totals differed",
     "verify.state_checker": "the state of stateful pipelines",
+    "verify.state_replay": "the state of stateful pipelines",
 }
 
 ROW, LEFT, BOX = 34, 250, 130
@@ -52,7 +55,8 @@ ROW, LEFT, BOX = 34, 250, 130
 
 def layers() -> list[list[str]]:
     """The layers of the import-linter contract, from the top; packages in one layer are independent of each other."""
-    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
     return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
 
 

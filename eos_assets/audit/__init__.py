@@ -1,1 +1,1 @@
-"""The audit tables: what the ledger and the topics say, as Delta tables for plain SQL."""
+"""The audit tables: ledger and topics as Delta tables, for SQL."""

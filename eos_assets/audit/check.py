@@ -1,29 +1,25 @@
-"""Whether the audit tables say what the ledger says."""
+"""Compare the audit tables with the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from eos_assets.audit.table_contents import Marks, TableContents, newer, read_contents
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.reader import read_partition
+from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.verify.invariants import SHOWN, Violations
-from eos_assets.verify.window import first_whole
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from eos_assets.verify.invariants import SHOWN, Violations, transaction
+from eos_assets.verify.window_reader import first_complete_map
 
 NAME = "audit_matches_ledger"
-FIGURES = ("next", "records_in", "records_out", "skipped", "dead")
-#: Ledger partition → an offset in it.
-Marks = dict[int, int]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """What was found, and up to where: the next comparison may begin there if this one holds."""
+    """The result, and how far it reaches: the next comparison may begin there if this one holds."""
 
     finding: Finding
     reached: Marks = field(default_factory=dict)
@@ -32,128 +28,110 @@ class Comparison:
 
 
 def audit_matches_ledger(tables: AuditTables) -> Finding:
-    """All that the tables hold, compared with the ledger."""
+    """Compare all that the tables hold with the ledger."""
     return compare_with_ledger(tables).finding
 
 
 def compare_with_ledger(tables: AuditTables, after: Mapping[int, int] | None = None) -> Comparison:
-    """Every ledger entry behind the marks is one row with the same figures, has as many deliveries as it claims, and
+    """Every ledger entry after the marks is one row with the same figures, has as many deliveries as it claims, and
     every delivered dead letter is in its table."""
     if not tables.columns("audit_transactions"):
         return Comparison(Finding(NAME, True, "not evaluated: the tables were not written yet", evaluated=False))
-    return Comparing(tables, dict(after or {})).compare()
+    contents = read_contents(tables, dict(after or {}))
+    return TableComparison(tables, contents, dict(after or {})).compare()
 
 
-class Comparing:
-    """One comparison. What was committed, or loaded only in part, since the tables were written is pending: the next
-    update adds it."""
+class TableComparison:
+    """One comparison. What was committed, or loaded only in part, since the last update is pending: the next update
+    adds it."""
 
-    def __init__(self, tables: AuditTables, after: Marks) -> None:
+    def __init__(self, tables: AuditTables, contents: TableContents, after: Marks) -> None:
         self.tables = tables
+        self.contents = contents
         self.after = after
-        self.wrong = Violations()
-        self.pending = self.faded = 0
+        self.violations = Violations()
+        self.pending = self.expired = 0
 
     def compare(self) -> Comparison:
-        rows = self.rows()
-        starts = {p: min(start for partition, start in rows if partition == p) for p, _ in rows}
-        delivered = self.delivered(starts)
-        last = {p: max(start for partition, start in delivered if partition == p) for p, _ in delivered}
-        counted: list[dict[str, int]] = []
+        context = self.tables.context
         reached = dict(self.after)
-        maps = bounds(self.tables.connection, self.tables.names.provenance)
-        for partition, there in bounds(self.tables.connection, self.tables.names.ledger).items():
-            begin = self.after.get(partition, there.start - 1) + 1
+        partitions: list[dict[str, int]] = []
+        #: Transactions of the tables for which no entry was found yet.
+        unmatched = dict(self.contents.transactions)
+        maps = bounds(context.kafka, context.names.provenance)
+        for partition, there in bounds(context.kafka, context.names.ledger).items():
+            start = self.after.get(partition, there.start - 1) + 1
+            first_map = self.first_map(partition, maps[partition].start)
             checked = 0
-            whole = self.first_whole(partition, maps[partition].start)
-            for offset, entry in self.tables.entries(OffsetRange(partition, begin, there.stable)):
-                row, found = rows.get((partition, entry.start)), delivered.get((partition, entry.start), 0)
-                late = outputs(entry) and not found and entry.start > last.get(partition, -1) and entry.start >= whole
-                if offset > self.loaded.get(partition, -1) or late:
-                    self.pending += 1
-                    rows.pop((partition, entry.start), None)
-                    continue
-                if not found and entry.start < whole:
-                    self.faded, found = self.faded + 1, outputs(entry)  # made anew, when their maps were gone
-                self.compare_entry(entry, row, found)
-                rows.pop((partition, entry.start), None)
-                checked, reached[partition] = checked + 1, offset
-            counted.append({"partition": partition, "from_ledger_offset": begin, "transactions": checked})
-        for (partition, start), row in rows.items():
-            self.wrong.add(
-                f"the table has a transaction [{start}, {row[0]}) of partition {partition} that the ledger lacks"
+            for offset, entry in self.read_entries(OffsetRange(partition, start, there.stable)):
+                row = unmatched.pop((partition, entry.start), None)
+                if self.compare_entry(offset, entry, row, first_map):
+                    checked, reached[partition] = checked + 1, offset
+            partitions.append({"partition": partition, "from_ledger_offset": start, "transactions": checked})
+        for (partition, start), (end, *_) in unmatched.items():
+            self.violations.add(
+                f"the table has a transaction [{start}, {end}) of partition {partition} that the ledger lacks"
             )
-        self.compare_dead_letters(starts)
-        return Comparison(self.finding(sum(row["transactions"] for row in counted)), reached, counted)
+        self.compare_dead_letters()
+        return Comparison(self.finding(sum(row["transactions"] for row in partitions)), reached, partitions)
 
-    def rows(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """Partition and start → the figures of audit_transactions, and how many rows say so."""
-        from pyspark.sql import functions as f
+    def read_entries(self, chosen: OffsetRange) -> Iterator[tuple[int, LedgerEntry]]:
+        """The entries of a range of the ledger, with their offsets."""
+        context = self.tables.context
+        messages = read_partition(context.kafka, context.names.ledger, chosen.partition, chosen.start, chosen.end)
+        for message in messages:
+            entry = ledger.read(message)
+            if isinstance(entry, LedgerEntry):
+                yield message.offset() or 0, entry
 
-        known = self.tables.read("audit_transactions").where(newer(self.after, "partition", "ledger_offset"))
-        figures = [f.max(figure).alias(figure) for figure in FIGURES]
-        grouped = known.groupBy("partition", "start").agg(
-            *figures, f.count("*").alias("times"), f.max("ledger_offset").alias("ledger_offset")
-        )
-        found = grouped.collect()
-        self.loaded = dict(self.after)
-        for row in found:
-            self.loaded[row.partition] = max(self.loaded.get(row.partition, -1), row.ledger_offset)
-        return {(row.partition, row.start): (*(row[figure] for figure in FIGURES), row.times) for row in found}
+    def first_map(self, partition: int, map_start: int) -> int:
+        """The start of the first transaction of which all maps are retained."""
+        context = self.tables.context
+        return first_complete_map(context.kafka, context.names.provenance, partition) if map_start else 0
 
-    def delivered(self, starts: Marks) -> dict[tuple[int, int], int]:
-        """Partition and start of a transaction → its rows in audit_deliveries."""
-        from pyspark.sql import functions as f
+    def compare_entry(self, offset: int, entry: LedgerEntry, row: tuple[int, ...] | None, first_map: int) -> bool:
+        """Compare one entry with its rows, unless it is pending. Returns whether it was compared."""
+        delivered = self.contents.delivered.get((entry.partition, entry.start), 0)
+        expected = count_outputs(entry)
+        is_last = entry.start > self.contents.last_delivered.get(entry.partition, -1)
+        without_deliveries = expected and not delivered and is_last and entry.start >= first_map
+        if offset > self.contents.loaded.get(entry.partition, -1) or without_deliveries:
+            self.pending += 1
+            return False
+        if not delivered and entry.start < first_map:
+            self.expired, delivered = self.expired + 1, expected  # the tables were rebuilt after its maps were deleted
+        in_ledger = (entry.next, entry.records_in, entry.records_out, entry.skipped, entry.dead, 1)
+        if row != in_ledger:
+            self.violations.add(
+                f"{transaction(entry)}: (next, in, out, skipped, dead, rows) is {in_ledger} in the ledger and {row} in "
+                "the table"
+            )
+        if delivered != expected:
+            self.violations.add(f"{transaction(entry)}: {expected} outputs, {delivered} rows in audit_deliveries")
+        return True
 
-        before = {p: start - 1 for p, start in starts.items()}
-        known = self.tables.read("audit_deliveries").where(newer(before, "source_partition", "transaction_start"))
-        counted = known.groupBy("source_partition", "transaction_start").agg(f.count("*").alias("n"))
-        return {(row.source_partition, row.transaction_start): row.n for row in counted.collect()}
-
-    def first_whole(self, partition: int, map_start: int) -> int:
-        names = self.tables.names
-        return first_whole(self.tables.connection, names.provenance, partition) if map_start else 0
-
-    def compare_entry(self, entry: LedgerEntry, row: tuple[int, ...] | None, found: int) -> None:
-        name = f"transaction [{entry.start}, {entry.next}) of partition {entry.partition}"
-        here = (entry.next, entry.records_in, entry.records_out, entry.skipped, entry.dead, 1)
-        if row != here:
-            self.wrong.add(f"{name}: the ledger says (next, in, out, skipped, dead, rows) = {here}, the table {row}")
-        if found != outputs(entry):
-            self.wrong.add(f"{name}: {outputs(entry)} outputs, {found} rows in audit_deliveries")
-
-    def compare_dead_letters(self, starts: Marks) -> None:
+    def compare_dead_letters(self) -> None:
         """Every delivered dead letter that is still in its topic is a row of audit_dead_letters."""
-        topic = self.tables.names.dead_letters
-        before = {p: start - 1 for p, start in starts.items()}
-        gone = {p: there.start - 1 for p, there in bounds(self.tables.connection, topic).items()}
-        letters = (
+        topic = self.tables.context.names.dead_letters
+        deleted = {p: there.start - 1 for p, there in bounds(self.tables.context.kafka, topic).items()}
+        delivered = (
             self.tables.read("audit_deliveries")
-            .where(newer(before, "source_partition", "transaction_start"))
-            .where(newer(gone, "sink_partition", "sink_offset"))
+            .where(newer(self.contents.before, "source_partition", "transaction_start"))
+            .where(newer(deleted, "sink_partition", "sink_offset"))
         )
-        letters = letters.where(letters["topic"] == topic).select("sink_partition", "sink_offset")
-        missing = letters.join(self.tables.read("audit_dead_letters"), ["sink_partition", "sink_offset"], "left_anti")
+        place = ["sink_partition", "sink_offset"]
+        dead_letters = delivered.where(delivered["topic"] == topic).select(*place)
+        missing = dead_letters.join(self.tables.read("audit_dead_letters"), place, "left_anti")
         for row in missing.limit(SHOWN).collect():
-            self.wrong.add(f"{topic}/{row.sink_partition} offset {row.sink_offset} is not in audit_dead_letters")
+            self.violations.add(f"{topic}/{row.sink_partition} offset {row.sink_offset} is not in audit_dead_letters")
 
     def finding(self, checked: int) -> Finding:
         note = f", {self.pending} more not loaded yet" if self.pending else ""
-        note += f", deliveries of {self.faded} no longer provable" if self.faded else ""
+        note += f", deliveries of {self.expired} no longer provable" if self.expired else ""
         since = " since the last comparison" if self.after else ""
-        told = f"{checked:,} transactions{since}, rows and deliveries equal{note}"
-        return self.wrong.finding(NAME, told, "differences")
+        holds = f"{checked:,} transactions{since}, rows and deliveries equal{note}"
+        return self.violations.finding(NAME, holds, "differences")
 
 
-def outputs(entry: LedgerEntry) -> int:
-    return sum(part.count for part in entry.sinks)
-
-
-def newer(reached: Mapping[int, int], partition: str, offset: str) -> "Column":
-    """The rows past what was reached in their partition."""
-    from pyspark.sql import functions as f
-
-    condition = f.lit(True)
-    for p, last in reached.items():
-        condition &= (f.col(partition) != p) | (f.col(offset) > last)
-    return condition
+def count_outputs(entry: LedgerEntry) -> int:
+    return sum(written.count for written in entry.sinks)

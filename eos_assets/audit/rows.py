@@ -1,4 +1,4 @@
-"""The rows of the audit tables, as Arrow tables made by the driver."""
+"""Make the rows of the audit tables in the driver, as Arrow tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -7,73 +7,13 @@ from decimal import Decimal
 import pyarrow as pa
 from confluent_kafka import Message
 
+from eos_assets.audit.schemas import DEAD_LETTERS, DELIVERIES, MOMENTS, TIMESTAMP, TRANSACTIONS
 from eos_assets.kafka.headers import UnreadableHeadersError, headers_of, last_header
 from eos_assets.log.dead_letter import ERROR, ORIGIN, PIPELINE
 from eos_assets.log.ledger import LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-PART = pa.struct(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("count", pa.int64()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-        ("digest", pa.decimal128(20)),
-    ]
-)
-TRANSACTIONS = pa.schema(
-    [
-        ("pipeline", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("next", pa.int64()),
-        ("ledger_offset", pa.int64()),
-        ("ledger_id", pa.string()),
-        *((name, pa.int64()) for name in ("records_in", "records_out", "skipped", "repeats", "dead", "dropped")),
-        ("isolated", pa.int64()),
-        ("bytes_out", pa.int64()),
-        ("sinks", pa.list_(PART)),
-        ("state", pa.list_(PART)),
-        ("run", pa.string()),
-        ("run_attempt", pa.int32()),
-        ("task_attempt", pa.int32()),
-        ("code_version", pa.string()),
-        ("began_at", TIMESTAMP),
-        ("ended_at", TIMESTAMP),
-    ]
-)
-DELIVERIES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("sink_partition", pa.int32()),
-        ("sink_offset", pa.int64()),
-        ("source_partition", pa.int32()),
-        ("source_offset", pa.int64()),
-        ("sequence", pa.int64()),
-        ("transaction_start", pa.int64()),
-        ("digest", pa.int64()),
-        ("written_at", TIMESTAMP),
-    ]
-)
-DEAD_LETTERS = pa.schema(
-    [
-        ("sink_partition", pa.int32()),
-        ("sink_offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("reason", pa.string()),
-        ("origin", pa.string()),
-        ("written_at", TIMESTAMP),
-    ]
-)
-PARTITIONS = pa.schema(
-    [
-        ("partition", pa.int32()),
-        *((name, pa.int64()) for name in ("log_start", "position", "last_stable", "lag", "proven")),
-    ]
-)
+#: What identifies an output.
 PLACE = ["topic", "sink_partition", "sink_offset"]
 
 
@@ -84,36 +24,36 @@ def transaction_rows(entries: Iterable[tuple[int, LedgerEntry]], ledger_id: str)
             **asdict(entry),
             "ledger_offset": offset,
             "ledger_id": ledger_id,
-            "sinks": [part_row(part) for part in entry.sinks],
-            "state": [part_row(part) for part in entry.state],
-            "began_at": entry.began_ms * 1000,
-            "ended_at": entry.ended_ms * 1000,
+            "sinks": [range_row(written) for written in entry.sinks],
+            "state": [range_row(written) for written in entry.state],
+            **{column: getattr(entry, field) * 1000 for field, column in MOMENTS.items()},
         }
         for offset, entry in entries
     ]
     return pa.Table.from_pylist(rows, TRANSACTIONS)
 
 
-def part_row(part: WrittenRange) -> dict[str, object]:
-    return {**asdict(part), "digest": Decimal(part.digest)}
+def range_row(written: WrittenRange) -> dict[str, object]:
+    return {**asdict(written), "digest": Decimal(written.digest)}
 
 
 def delivery_rows(maps: Iterable[ProvenanceMap], records: Iterable[pa.RecordBatch], topics: Sequence[str]) -> pa.Table:
-    """One row per output that a map names, with digest and time of its record where that is still there."""
+    """One row per output that a map names, with digest and time of its record if that is retained."""
     named = [map_rows(one) for one in maps]
-    there = [record_rows(batch, topics) for batch in records]
+    retained = [record_rows(batch, topics) for batch in records]
     if not named:
         return DELIVERIES.empty_table()
     outputs = pa.concat_tables(named)
-    if not there:
+    if not retained:
         return outputs.append_column("digest", pa.nulls(outputs.num_rows, pa.int64())).append_column(
             "written_at", pa.nulls(outputs.num_rows, TIMESTAMP)
         )
-    joined = outputs.join(pa.concat_tables(there), PLACE, join_type="left outer")
+    joined = outputs.join(pa.concat_tables(retained), PLACE, join_type="left outer")
     return joined.select(DELIVERIES.names).cast(DELIVERIES)
 
 
 def map_rows(one: ProvenanceMap) -> pa.Table:
+    """The outputs that one message of the maps names, and their origins."""
     count = len(one.sink_offsets)
     return pa.table(
         {
@@ -129,7 +69,7 @@ def map_rows(one: ProvenanceMap) -> pa.Table:
 
 
 def record_rows(batch: pa.RecordBatch, topics: Sequence[str]) -> pa.Table:
-    """Where the records of one partition are, their digests and times."""
+    """The records of one partition: their offsets, digests and times."""
     topic = pa.repeat(topics[batch["topic"][0].as_py()], batch.num_rows)
     columns = {name: batch[name] for name in ("sink_partition", "sink_offset", "digest", "written_at")}
     return pa.table({"topic": topic, **columns})
@@ -137,10 +77,10 @@ def record_rows(batch: pa.RecordBatch, topics: Sequence[str]) -> pa.Table:
 
 def dead_letter_rows(messages: Iterable[Message], pipeline: str) -> pa.Table:
     """The dead letters of one pipeline: others may share the topic."""
-    return pa.Table.from_pylist(list(letters(messages, pipeline)), DEAD_LETTERS)
+    return pa.Table.from_pylist(list(dead_letters(messages, pipeline)), DEAD_LETTERS)
 
 
-def letters(messages: Iterable[Message], pipeline: str) -> Iterator[dict[str, object]]:
+def dead_letters(messages: Iterable[Message], pipeline: str) -> Iterator[dict[str, object]]:
     for message in messages:
         try:
             headers = headers_of(message)

@@ -45,11 +45,12 @@ def query(tables: AuditTables, sql: str) -> tuple[list[str], list[tuple[object, 
     try:
         for table in TABLES:
             tables.read(table).createOrReplaceTempView(table)
-        result = tables.spark.sql(sql).limit(1000)
+        result = tables.context.spark.sql(sql).limit(1000)
         return result.columns, [tuple(row) for row in result.collect()]
     except Exception as failure:
         reason = str(failure).splitlines()[0]
         raise EosError(
             f"Spark cannot run the query: {reason}",
-            f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {tables.pipeline.name}` writes them.",
+            f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {tables.context.pipeline.name}` writes "
+            "them.",
         ) from failure

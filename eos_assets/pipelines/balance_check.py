@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Check, Finding
-from eos_assets.declare.modes import Mode
 from eos_assets.transform.source import read_ranges
-from eos_assets.verify.frames import Tables
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.window import Looker
+from eos_assets.verify.topic_frames import TopicFrames
+from eos_assets.verify.window_reader import read_window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,23 +21,21 @@ NAME = "balances_are_sums"
 def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
     """A transaction is accepted if it has an output. Its account and amount are read from the source, its balance from
     the output, and the provenance map ties the two: nothing that the function computed is trusted."""
-    window = Looker(pipeline, connection, Mode.EXACTLY_ONCE, full=True).look()
+    context = PipelineContext(pipeline, spark, connection)
+    window = read_window(context, full=True)
     if window.unprovable:
         return Finding(NAME, True, "not evaluated: retention has removed transactions", evaluated=False)
-    tables = Tables(pipeline, spark, connection, Mode.EXACTLY_ONCE, window)
-    sink = tables.sinks[0]
+    frames = TopicFrames(context, window)
+    sink = frames.sinks[0]
     ranges = window.ranges(sink)
-    if not tables.retained or not any(r.size for r in ranges):
+    if not window.retained or not any(r.size for r in ranges):
         return Finding(NAME, True, "no balance yet")
     ends = {partition: scope.end for partition, scope in window.partitions.items()}
-    bookings = (
-        accepted_transactions(tables.maps(), ends)
-        .join(
-            read_transactions(read_ranges(spark, connection, pipeline.source.name, tables.retained)),
-            ["source_partition", "source_offset"],
-            "left",
-        )
-        .join(read_balances(read_ranges(spark, connection, sink, ranges)), ["sink_partition", "sink_offset"], "left")
+    accepted = accepted_transactions(frames.maps(), ends)
+    transactions = read_transactions(frames.source())
+    balances = read_balances(read_ranges(spark, connection, sink, ranges))
+    bookings = accepted.join(transactions, ["source_partition", "source_offset"], "left").join(
+        balances, ["sink_partition", "sink_offset"], "left"
     )
     return compare_balances(add_totals(bookings))
 

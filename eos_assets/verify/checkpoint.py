@@ -1,7 +1,7 @@
-"""Up to where a pipeline was proven: the offsets of a consumer group, so Kafka's own tools show what is not proven yet.
+"""The checkpoint of the proof: the offsets of a consumer group, up to which everything is proven.
 
-The group has read all that a proof looked at: the source up to the position, and ledger, provenance, sinks and dead
-letters up to their ends. When its offsets expire, after idle days, the next proof looks at everything again.
+They cover the source up to the position, and ledger, provenance, sinks and dead letters up to their ends. So Kafka's
+own tools show what is not proven yet. When the offsets expire, after idle days, the next proof reads everything again.
 """
 
 from collections.abc import Iterable
@@ -18,21 +18,21 @@ Offsets = dict[tuple[str, int], int]
 
 
 def load(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> Offsets:
-    """What was proven of these topics and partitions; nothing for those that no proof has seen."""
+    """Read the checkpoint of these topics and partitions; those that no proof has read are absent."""
     wanted = [TopicPartition(topic, partition) for topic, partition in places]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
-        found = retry_transient(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
+        committed = retry_transient(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
     finally:
         consumer.close()
-    return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
+    return {(at.topic, at.partition): at.offset for at in committed if at.offset >= 0}
 
 
 def store(connection: Connection, names: Names, proven: Offsets) -> None:
-    """The next proof begins here."""
-    at = [TopicPartition(topic, partition, offset) for (topic, partition), offset in proven.items()]
+    """Write the checkpoint, so that the next proof begins there."""
+    offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in proven.items()]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
-        retry_transient(lambda: consumer.commit(offsets=at, asynchronous=False))
+        retry_transient(lambda: consumer.commit(offsets=offsets, asynchronous=False))
     finally:
         consumer.close()

@@ -1,7 +1,8 @@
-"""What the judges of a proof tell: counted violations with their first examples, figures, sums and contents."""
+"""Observations of a proof: violations with their first examples, figures, sums and contents."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pyarrow as pa
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.sorted_rows import Flags
 
-#: What judges tell: counted violations and figures (`n` of `kind`, `text` an example), sums of transactions (`kind`
-#: "sum", `text` JSON), and the content of the sink (`kind` "content", `text` the topic), to be compared.
-TOLD = pa.schema(
+#: The rows that checkers return: violations and figures (`n` of `kind`, `text` an example), sums of transactions
+#: (`kind` "sum", `text` JSON), and the content of the sink (`kind` "content", `text` the topic), to be compared.
+OBSERVATIONS = pa.schema(
     [
         ("kind", pa.string()),
         ("text", pa.string()),
@@ -24,29 +25,41 @@ TOLD = pa.schema(
         ("source_offset", pa.int64()),
     ]
 )
-TOLD_SCHEMA = (
-    "kind string, text string, sink_partition int, digest long, n long, sink_offset long, "
-    "source_partition int, source_offset long"
-)
 
 
-class Tallies:
-    """Counts what was found and keeps the first examples of each kind."""
+@dataclass
+class Observation:
+    """How often something was observed, and the first examples."""
+
+    n: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+#: Kind → what was observed of it; an empty observation for every other kind.
+Observations = defaultdict[str, Observation]
+
+
+class ObservationCollector:
+    """Counts the observations of one task and keeps the first examples of each kind."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = defaultdict(int)
         self.examples: dict[str, list[str]] = defaultdict(list)
 
-    def add(self, kind: str, wrong: Flags, **columns: Any) -> None:
-        """Counts the rows that are wrong; the columns say where."""
-        where = np.flatnonzero(wrong)
-        self.counts[kind] += len(where)
-        for at in where[: SHOWN - len(self.examples[kind])].tolist():
-            told = {name: c[at] if isinstance(c, list | np.ndarray) else c for name, c in columns.items()}
-            self.examples[kind].append(", ".join(f"{name}={value}" for name, value in told.items()))
+    def count(self, kind: str, n: int) -> None:
+        """Add to a figure, which has no examples."""
+        self.counts[kind] += n
+
+    def add(self, kind: str, violated: Flags, **columns: Any) -> None:
+        """Count the rows that violate an invariant; the columns give their place."""
+        rows = np.flatnonzero(violated)
+        self.counts[kind] += len(rows)
+        for row in rows[: SHOWN - len(self.examples[kind])].tolist():
+            place = {name: c[row] if isinstance(c, list | np.ndarray) else c for name, c in columns.items()}
+            self.examples[kind].append(", ".join(f"{name}={value}" for name, value in place.items()))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A figure has no examples; of a violation the first example carries the count."""
+        """One row per example. The first one carries the count, also where there is no example."""
         for kind, count in self.counts.items():
             if count:
                 examples = self.examples[kind] or [""]
@@ -54,5 +67,5 @@ class Tallies:
                 yield from ({"kind": kind, "text": example, "n": 0} for example in examples[1:])
 
 
-def told(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(list(rows), TOLD)
+def observation_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), OBSERVATIONS)

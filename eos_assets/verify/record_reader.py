@@ -1,6 +1,6 @@
-"""Records of a few offsets, read by the driver, with the digest that Spark would compute.
+"""Read few records with the digest that Spark would compute, in the driver.
 
-It shares no code with the sink's own digest, which is an expression of Spark: a second opinion on the ledger's sums.
+It shares no code with the sink's digest, which is an expression of Spark: a second opinion on the ledger's sums.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,24 +18,24 @@ SEED = 42
 Row = tuple[int, bytes | None, int, int]
 
 
-def read_records(
+def read_digests(
     connection: Connection, topics: list[str], ranges: Mapping[int, list[OffsetRange]]
 ) -> Iterator[pa.RecordBatch]:
-    """The visible records of these ranges, partition after partition. Topics go by their number. Only the key and the
-    digest of a record are kept."""
-    chosen = [(number, r) for number, some in sorted(ranges.items()) for r in some if r.size]
-    starts = {(topics[number], r.partition): r.start for number, r in chosen}
-    ends = {(topics[number], r.partition): r.end for number, r in chosen}
+    """Read the visible records of these ranges, partition after partition. Topics go by their number. Only the key and
+    the digest of a record are kept."""
+    chosen = [(topics[number], r) for number, some in sorted(ranges.items()) for r in some if r.size]
+    starts = {(topic, r.partition): r.start for topic, r in chosen}
+    ends = {(topic, r.partition): r.end for topic, r in chosen}
     rows: dict[tuple[str, int], list[Row]] = {place: [] for place in ends}
     for m in read_partitions(connection, starts, ends):
         row = (m.offset() or 0, m.key(), digest(m.key(), m.value(), headers_of(m)), m.timestamp()[1] * 1000)
         rows[m.topic() or "", m.partition() or 0].append(row)
-    for (topic, partition), here in rows.items():
-        if here:
-            yield batch(topics.index(topic), partition, here)
+    for (topic, partition), records in rows.items():
+        if records:
+            yield digest_batch(topics.index(topic), partition, records)
 
 
-def batch(topic: int, partition: int, rows: list[Row]) -> pa.RecordBatch:
+def digest_batch(topic: int, partition: int, rows: list[Row]) -> pa.RecordBatch:
     offsets, keys, digests, times = zip(*rows, strict=True)
     return pa.record_batch(
         {
@@ -51,7 +51,7 @@ def batch(topic: int, partition: int, rows: list[Row]) -> pa.RecordBatch:
 
 def digest(key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()) -> int:
     """`xxhash64(key, key IS NULL, value, value IS NULL, headers)`: each hash is the seed of the next one, and nulls are
-    passed over."""
+    skipped."""
     hashed = SEED
     for column in (key, value):
         if column is not None:

@@ -1,6 +1,6 @@
-"""Walks along each sink partition, where every record meets the map row that names it.
+"""Check each record of a sink partition against the map row that names it.
 
-In one pass, and in memory that does not grow with the rows. A plain function of Arrow batches, so it runs in Spark's
+One pass over rows in offset order, in constant memory. It is a plain function of Arrow batches, so it runs in Spark's
 tasks as well as in a test.
 """
 
@@ -11,161 +11,177 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.sink.router import partitions
-from eos_assets.verify.context import NAMED, Case, in_scope, lookup
-from eos_assets.verify.observations import TOLD, Tallies, told
+from eos_assets.verify.observations import OBSERVATIONS, ObservationCollector, observation_batch
+from eos_assets.verify.proof_context import NAMED, ProofContext, in_scope, lookup
+from eos_assets.verify.routing import expected_partitions
 from eos_assets.verify.sorted_rows import Flags, Integers, changes, groups, integers, last_group
 
 
-class SinkJudge:
-    """Rows of one sink partition after another, by offset: a record, then the map rows that name it."""
+class SinkChecker:
+    """Takes the rows of one sink partition after another, by offset: a record, then the map rows that name it."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.tallies = Tallies()
+    def __init__(self, context: ProofContext) -> None:
+        self.context = context
+        self.observed = ObservationCollector()
+        #: Topic, sink partition, source partition, start of a transaction → count, first, last, digest.
         self.sums: dict[tuple[int, int, int, int], list[int]] = {}
+        #: Topic, sink partition, source partition → source offset and sequence of the last record.
         self.last: dict[tuple[int, int, int], tuple[int, int]] = {}
         self.held: pa.RecordBatch | None = None
 
-    def judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def check(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the observations: content as it is read, all else at the end."""
         for batch in batches:
             rows = pa.concat_batches([self.held, batch]) if self.held is not None else batch
             cut = last_group(rows, "topic", "sink_partition", "sink_offset")
             self.held = rows.slice(cut)
             if cut:
-                yield from self.places(rows.slice(0, cut))
+                yield from self.check_records(rows.slice(0, cut))
         if self.held is not None and self.held.num_rows:
-            yield from self.places(self.held)
-        yield told([*self.tallies.rows(), *self.sum_rows()])
+            yield from self.check_records(self.held)
+        yield observation_batch([*self.observed.rows(), *self.sum_rows()])
 
-    def places(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def check_records(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Check complete groups of rows: each sink offset with all map rows that name it."""
         topic, partition, offset = (integers(rows, c) for c in ("topic", "sink_partition", "sink_offset"))
-        named = integers(rows, "tag") == NAMED
+        is_map_row = integers(rows, "tag") == NAMED
         first = changes(topic, partition, offset)
-        place = np.cumsum(first) - 1
-        count = int(place[-1]) + 1
-        source_partition, start = integers(rows, "source_partition"), integers(rows, "start")
-        inside = named & in_scope(self.case, source_partition, start)
-        there = np.bincount(place[~named], minlength=count) > 0
-        names = np.bincount(place[inside], minlength=count)
-        others = np.bincount(place[named & ~inside], minlength=count) > 0
-        faded = self.is_faded(topic[first], partition[first], offset[first])
-        mine = ~others & ~(faded & (names == 0))
-        where = {
-            "topic": [self.case.topics[t] for t in topic[first].tolist()],
+        group = np.cumsum(first) - 1
+        count = int(group[-1]) + 1
+        covered = is_map_row & in_scope(self.context, integers(rows, "source_partition"), integers(rows, "start"))
+        visible = np.bincount(group[~is_map_row], minlength=count) > 0
+        names = np.bincount(group[covered], minlength=count)
+        named_by_others = np.bincount(group[is_map_row & ~covered], minlength=count) > 0
+        expired = self.is_expired(topic[first], partition[first], offset[first])
+        checked = ~named_by_others & ~(expired & (names == 0))
+        place = {
+            "topic": [self.context.topics[t] for t in topic[first].tolist()],
             "sink_partition": partition[first],
             "sink_offset": offset[first],
         }
-        self.tallies.add("sink_records", there & mine)
-        self.tallies.add("none_missing", ~there & (names > 0) & mine, **where)
-        self.tallies.add("no_duplicates", names > 1, **where, origins=names)
-        unnamed = there & (names == 0) & mine
-        if not self.case.shared_sink:
-            self.tallies.add("none_invented", unnamed, **where)
-        # From here on: each record with the first map row that names it, if one does.
+        self.observed.add("sink_records", visible & checked)
+        self.observed.add("none_missing", ~visible & (names > 0) & checked, **place)
+        self.observed.add("no_duplicates", names > 1, **place, origins=names)
+        if not self.context.shared_sink:
+            self.observed.add("none_invented", visible & (names == 0) & checked, **place)
+        # From here on: each record with the first map row that names it, if there is one.
         record = np.full(count, -1)
-        record[place[~named]] = np.flatnonzero(~named)
-        name = np.full(count, -1)
-        name[place[inside][::-1]] = np.flatnonzero(inside)[::-1]
-        visible = np.flatnonzero(there & (names > 0) & mine)
-        self.tallies.counts["outputs_with_origin"] += len(visible)
-        self.origins(rows, record[visible], name[visible])
-        shown = np.flatnonzero(there & mine & ((names > 0) | (not self.case.shared_sink)))
-        yield from self.content(rows, record[shown], name[shown])
+        record[group[~is_map_row]] = np.flatnonzero(~is_map_row)
+        map_row = np.full(count, -1)
+        map_row[group[covered][::-1]] = np.flatnonzero(covered)[::-1]
+        with_origin = np.flatnonzero(visible & (names > 0) & checked)
+        self.observed.count("outputs_with_origin", len(with_origin))
+        self.check_order(rows, record[with_origin], map_row[with_origin])
+        compared = np.flatnonzero(visible & checked & ((names > 0) | (not self.context.shared_sink)))
+        yield from self.content(rows, record[compared], map_row[compared])
 
-    def is_faded(self, topic: Integers, partition: Integers, offset: Integers) -> Flags:
-        old = np.zeros(len(topic), bool)
-        for (t, p), last in self.case.faded.items():
-            old |= (topic == t) & (partition == p) & (offset <= last)
-        return old
+    def is_expired(self, topic: Integers, partition: Integers, offset: Integers) -> Flags:
+        """Whether a record may be of a transaction that is no longer provable."""
+        expired = np.zeros(len(topic), bool)
+        for (t, p), last in self.context.expired.items():
+            expired |= (topic == t) & (partition == p) & (offset <= last)
+        return expired
 
-    def origins(self, rows: pa.RecordBatch, record: Integers, name: Integers) -> None:
-        """Order and sums of the visible records that have an origin."""
+    def check_order(self, rows: pa.RecordBatch, record: Integers, map_row: Integers) -> None:
+        """Check that origins rise with the sink offset, and add up the records by transaction."""
         topic, partition, offset = (integers(rows, c)[record] for c in ("topic", "sink_partition", "sink_offset"))
-        origin, start, source_offset, sequence = (
-            integers(rows, c)[name] for c in ("source_partition", "start", "source_offset", "sequence")
+        source_partition, start, source_offset, sequence = (
+            integers(rows, c)[map_row] for c in ("source_partition", "start", "source_offset", "sequence")
         )
         digest = integers(rows, "digest")[record].view(np.uint64)
-        for chosen in groups(topic, partition, origin):
-            key = (int(topic[chosen[0]]), int(partition[chosen[0]]), int(origin[chosen[0]]))
-            before = self.last.get(key, (-1, -1))
-            offsets = np.concatenate([[before[0]], source_offset[chosen]])
-            numbers = np.concatenate([[before[1]], sequence[chosen]])
-            falls = (np.diff(offsets) < 0) | ((np.diff(offsets) == 0) & (np.diff(numbers) <= 0))
-            self.tallies.add(
+        for chosen in groups(topic, partition, source_partition):
+            key = (int(topic[chosen[0]]), int(partition[chosen[0]]), int(source_partition[chosen[0]]))
+            last_offset, last_sequence = self.last.get(key, (-1, -1))
+            offsets = np.concatenate([[last_offset], source_offset[chosen]])
+            sequences = np.concatenate([[last_sequence], sequence[chosen]])
+            falls = (np.diff(offsets) < 0) | ((np.diff(offsets) == 0) & (np.diff(sequences) <= 0))
+            self.observed.add(
                 "ordered_within_partition",
                 falls,
-                topic=self.case.topics[key[0]],
+                topic=self.context.topics[key[0]],
                 sink_partition=key[1],
                 sink_offset=offset[chosen],
                 source_partition=key[2],
                 source_offset=source_offset[chosen],
                 before=offsets[:-1],
             )
-            self.last[key] = (int(offsets[-1]), int(numbers[-1]))
+            self.last[key] = (int(offsets[-1]), int(sequences[-1]))
             for part in (chosen[g] for g in groups(start[chosen])):
-                total = self.sums.setdefault((*key, int(start[part[0]])), [0, 1 << 62, -1, 0])
-                total[0] += len(part)
-                total[1] = min(total[1], int(offset[part].min()))
-                total[2] = max(total[2], int(offset[part].max()))
-                total[3] = (total[3] + int(digest[part].sum(dtype=np.uint64))) % 2**64
+                self.add_to_sum((*key, int(start[part[0]])), offset[part], digest[part])
 
-    def content(self, rows: pa.RecordBatch, record: Integers, name: Integers) -> Iterator[pa.RecordBatch]:
-        """What the sinks hold, as far as running the transform again must give it; and what lies in a wrong place."""
+    def add_to_sum(self, transaction: tuple[int, int, int, int], offset: Integers, digest: np.ndarray) -> None:
+        total = self.sums.setdefault(transaction, [0, 1 << 62, -1, 0])
+        total[0] += len(offset)
+        total[1] = min(total[1], int(offset.min()))
+        total[2] = max(total[2], int(offset.max()))
+        total[3] = (total[3] + int(digest.sum(dtype=np.uint64))) % 2**64
+
+    def content(self, rows: pa.RecordBatch, record: Integers, map_row: Integers) -> Iterator[pa.RecordBatch]:
+        """Yield the content of the sinks that running the transform again must give, and check its partitions."""
         topic, partition = integers(rows, "topic")[record], integers(rows, "sink_partition")[record]
-        origin = np.where(name >= 0, integers(rows, "source_partition")[name], -1)
-        source_offset = integers(rows, "source_offset")[name]
-        compared = len(self.case.counts) + self.case.compares_letters
-        again = (topic < compared) & ((name < 0) | (source_offset >= lookup(self.case, origin, "same_code")))
-        again &= (name < 0) | (integers(rows, "vanished")[name] != 1)
-        for number in range(compared):
-            chosen = np.flatnonzero(again & (topic == number))
+        unnamed = map_row < 0
+        source_partition = np.where(unnamed, -1, integers(rows, "source_partition")[map_row])
+        source_offset = integers(rows, "source_offset")[map_row]
+        sinks = len(self.context.sink_partitions)
+        compared = unnamed | (source_offset >= lookup(self.context, source_partition, "recompute_start"))
+        compared &= unnamed | (integers(rows, "vanished")[map_row] != 1)
+        for number in range(sinks + self.context.compares_dead_letters):
+            chosen = np.flatnonzero(compared & (topic == number))
             if not len(chosen):
                 continue
-            here = rows.take(pa.array(record[chosen]))
-            origins = (origin[chosen], source_offset[chosen], name[chosen] < 0)
-            is_sink = number < len(self.case.counts)
-            digests = here["digest"] if is_sink else pa.repeat(pa.scalar(0, pa.int64()), len(chosen))
-            yield content(self.case.topics[number], here, digests, *origins)
-            if is_sink and not self.case.declares_partitions:
-                self.places_of_keys(here, number, self.case.counts[number], partition[chosen], origin[chosen])
+            records = rows.take(pa.array(record[chosen]))
+            origins = (source_partition[chosen], source_offset[chosen], unnamed[chosen])
+            is_sink = number < sinks
+            # A dead letter is compared by its origin alone.
+            digests = records["digest"] if is_sink else pa.repeat(pa.scalar(0, pa.int64()), len(chosen))
+            yield content_batch(self.context.topics[number], records, digests, *origins)
+            if is_sink and not self.context.declares_partitions:
+                self.check_routing(records, number, partition[chosen], source_partition[chosen])
 
-    def places_of_keys(
-        self, rows: pa.RecordBatch, number: int, count: int, partition: Integers, origin: Integers
+    def check_routing(
+        self, records: pa.RecordBatch, number: int, partition: Integers, source_partition: Integers
     ) -> None:
-        expected = partitions(rows["key"], None, origin, count)
-        unknown = rows["key"].is_null().to_numpy(zero_copy_only=False) & (origin < 0)
-        wrong = (expected != partition) & ~unknown
-        where = {"sink_partition": partition, "sink_offset": integers(rows, "sink_offset"), "expected": expected}
-        self.tallies.add("routed_correctly", wrong, topic=self.case.topics[number], **where)
+        """Check that each record is in the partition of its key."""
+        count = self.context.sink_partitions[number]
+        expected = expected_partitions(records["key"], None, source_partition, count)
+        unknown = records["key"].is_null().to_numpy(zero_copy_only=False) & (source_partition < 0)
+        self.observed.add(
+            "routed_correctly",
+            (expected != partition) & ~unknown,
+            topic=self.context.topics[number],
+            sink_partition=partition,
+            sink_offset=integers(records, "sink_offset"),
+            expected=expected,
+        )
 
     def sum_rows(self) -> Iterator[dict[str, Any]]:
-        for (topic, partition, origin, start), total in self.sums.items():
-            place = (origin, start, self.case.topics[topic], partition)
+        """One row per transaction and sink partition: what the ledger must say of it."""
+        for (topic, partition, source_partition, start), total in self.sums.items():
+            place = (source_partition, start, self.context.topics[topic], partition)
             yield {"kind": "sum", "text": json.dumps([*place, *total]), "n": 0}
 
 
-def content(
+def content_batch(
     topic: str,
-    rows: pa.RecordBatch,
+    records: pa.RecordBatch,
     digests: pa.Array,
     source_partition: Integers,
     source_offset: Integers,
     unnamed: Flags,
 ) -> pa.RecordBatch:
-    """Records as they are compared with running the transform again: each takes one away, of the origin that its map
-    claims."""
-    count = rows.num_rows
+    """Records as they are compared with running the transform again: each counts as -1 of its content, under the origin
+    that its map row claims."""
+    count = records.num_rows
     return pa.record_batch(
         [
             pa.repeat("content", count),
             pa.repeat(topic, count),
-            rows["sink_partition"],
+            records["sink_partition"],
             digests,
             pa.repeat(pa.scalar(-1, pa.int64()), count),
-            rows["sink_offset"],
+            records["sink_offset"],
             pa.array(source_partition.astype(np.int32), mask=unnamed),
             pa.array(source_offset, pa.int64(), mask=unnamed),
         ],
-        schema=TOLD,
+        schema=OBSERVATIONS,
     )

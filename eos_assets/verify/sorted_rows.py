@@ -1,4 +1,4 @@
-"""Arrow rows in sorted order: where a row differs from the one before it, and which rows belong together."""
+"""Groups of equal rows in sorted Arrow rows."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def integers(rows: pa.RecordBatch, column: str) -> Integers:
 
 
 def changes(*columns: Integers) -> Flags:
-    """Where a row differs from the one before it."""
+    """Whether a row differs from the one before it. The first one does."""
     differs = np.zeros(len(columns[0]), bool)
     differs[:1] = True
     for column in columns:
@@ -34,4 +34,4 @@ def groups(*columns: Integers) -> Iterator[Integers]:
     if len(columns[0]):
         order = np.lexsort(columns[::-1])
         cuts = np.flatnonzero(changes(*(c[order] for c in columns)))[1:]
-        yield from (np.sort(part) for part in np.split(order, cuts))
+        yield from (np.sort(group) for group in np.split(order, cuts))

@@ -1,4 +1,4 @@
-"""What one proof found."""
+"""The result of one proof."""
 
 from dataclasses import dataclass, field
 
@@ -8,16 +8,16 @@ from eos_assets.declare.modes import Mode
 
 @dataclass
 class Verification:
-    """What was found: one finding per invariant, and the figures behind them."""
+    """One finding per invariant, and the figures of the window."""
 
     pipeline: str
     mode: Mode
     findings: list[Finding] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
-    #: True if it began where the last proof ended, False if it looked at everything.
+    #: True if it began where the last proof ended, False if it read all that is retained.
     incremental: bool = False
-    #: One row per source partition: what was looked at.
+    #: One row per source partition: its part of the window.
     partitions: list[dict[str, int | None]] = field(default_factory=list)
 
     @property

@@ -51,7 +51,7 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     everything = sorted(map(str, tables.read("audit_deliveries").collect()))
     tables.update(rebuild=True)
     assert sorted(map(str, tables.read("audit_deliveries").collect())) == everything
-    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 5")
+    tables.context.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 5")
     found = audit_matches_ledger(tables)
     assert not found.holds
     assert "outputs" in found.examples[0]
@@ -60,7 +60,7 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     states = {state.name: state.rows for state in tables.update()}
     assert states["audit_deliveries"] == 361 - 3 + 30, "after a commit of another writer it goes on from the rows"
     tables.update(rebuild=True)
-    tables.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
+    tables.context.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
     found = audit_matches_ledger(tables)
     assert found.examples == (f"{lab.pipeline.names().dead_letters}/0 offset 0 is not in audit_dead_letters",)
 
@@ -71,7 +71,7 @@ def test_the_tables_are_compared_from_where_the_last_comparison_ended(platform: 
         assert str(evaluations(platform.materialize())[AUDIT_CHECK].description).startswith(told)
     assert str(platform.check()[AUDIT_CHECK].description).startswith("0 transactions since the last comparison")
     tables = tables_of(platform)
-    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start = 0")
+    tables.context.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start = 0")
     assert platform.check()[AUDIT_CHECK].passed, "it was compared before"
     assert not platform.check(full=True)[AUDIT_CHECK].passed
 
@@ -137,7 +137,7 @@ def test_rows_that_were_deleted_come_back_although_the_ledger_stands_still(
     lab.fill(60)
     lab.run()
     tables.update()
-    tables.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start > 0")
+    tables.context.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start > 0")
     assert tables.read("audit_deliveries").count() < 120
     states = {state.name: state.rows for state in tables.update()}
     assert states["audit_deliveries"] == tables.read("audit_deliveries").count() == 120
@@ -146,7 +146,7 @@ def test_rows_that_were_deleted_come_back_although_the_ledger_stands_still(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as dying:
-        dying.setattr("eos_assets.audit.tables.Increment", die)
+        dying.setattr("eos_assets.audit.tables.Increment.read", die)
         with pytest.raises(RuntimeError, match="killed"):
             tables.update(rebuild=True)
     assert tables.read("audit_deliveries").count() == 0

@@ -14,7 +14,7 @@ MODULES = (
     "eos_assets.files.task",
     "eos_assets.verify.sink_checker",
     "eos_assets.verify.source_checker",
-    "eos_assets.verify.tally",
+    "eos_assets.verify.observation_summary",
 )
 PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
 

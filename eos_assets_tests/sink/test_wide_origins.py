@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
-from eos_assets.verify.context import NAMED, RECORD, Case, Scope
-from eos_assets.verify.source_checker import SourceJudge
+from eos_assets.verify.proof_context import NAMED, RECORD, PartitionScope, ProofContext
+from eos_assets.verify.source_checker import SourceChecker
 from eos_assets_tests.run.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"
@@ -87,18 +87,18 @@ def map_rows(sequences: list[int], tag: int = NAMED) -> pa.RecordBatch:
 
 
 def test_a_proof_holds_no_more_of_a_wide_origin_than_of_any_other_and_sees_what_is_twice() -> None:
-    judge = SourceJudge(Case({0: Scope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
+    checker = SourceChecker(ProofContext({0: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
     batches = [map_rows([-1], RECORD), *(map_rows(list(range(n, n + 1000))) for n in range(0, 100_000, 1000))]
     held: list[int] = []
 
     def watched() -> Iterator[pa.RecordBatch]:
         for batch in [*batches, map_rows([99_999, 100_000])]:
             yield batch
-            held.append(judge.held.num_rows if judge.held is not None else 0)
+            held.append(checker.held.num_rows if checker.held is not None else 0)
 
-    (found,) = judge.judge(watched())
-    tallies = {row["kind"]: row["n"] for row in found.to_pylist()}
-    assert tallies["no_duplicates"] == 1, "over the border of two batches"
-    assert tallies["source_records"] == 1
-    assert "none_missing" not in tallies
+    (found,) = checker.check(watched())
+    counts = {row["kind"]: row["n"] for row in found.to_pylist()}
+    assert counts["no_duplicates"] == 1, "over the border of two batches"
+    assert counts["source_records"] == 1
+    assert "none_missing" not in counts
     assert max(held) < 300

@@ -1,23 +1,19 @@
-"""The invariants over ledger, sums and bounds: what breaks one is shown with its place."""
+"""The invariants over the ledger and sums: each violation is shown with its place."""
 
 from dataclasses import replace
 
 import pytest
 
 from eos_assets.declare.check import Finding
-from eos_assets.kafka.offsets import Bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.verify.invariants import (
     SHOWN,
-    Look,
     Sums,
     Violations,
     code_versions,
-    dropped_as_told,
-    held_back,
+    dropped_matches_ledger,
     ledger_matches_sink,
     ledger_tiles_source,
-    no_open_transactions,
     offsets_match_ledger,
 )
 
@@ -104,34 +100,9 @@ def test_group_offsets_that_differ_from_the_ledger_are_named(
 def test_another_number_of_dropped_records_than_that_of_the_ledger_is_found(
     declared: int | None, dropped: int | None, differs: int
 ) -> None:
-    found = dropped_as_told([entry(4, 9, dropped=declared)], {} if dropped is None else {(0, 4): dropped})
+    found = dropped_matches_ledger([entry(4, 9, dropped=declared)], {} if dropped is None else {(0, 4): dropped})
     assert found.count == len(found.examples) == differs
     assert all("transaction [4, 9) of partition 0" in example for example in found.examples)
-
-
-def look(stable: int, high: int) -> Look:
-    return {"sink": {0: Bounds(0, 9, 9), 1: Bounds(0, stable, high)}}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "stuck"),
-    [
-        (look(9, 9), look(9, 9), False),
-        (look(5, 9), look(5, 9), True),
-        (look(5, 9), look(5, 12), True),
-        (look(5, 9), look(9, 9), False),
-        (look(5, 9), look(7, 9), False),
-        (look(9, 9), look(9, 12), False),
-        ({}, look(5, 9), False),
-    ],
-    ids=["none", "open", "open, and more came", "ended", "another one is open", "new", "not seen before"],
-)
-def test_a_transaction_is_stuck_if_it_is_the_first_open_one_twice(before: Look, after: Look, stuck: bool) -> None:
-    assert bool(held_back(before, after)) == stuck
-    assert no_open_transactions(before, after, seconds=59, timeout=60).holds, "it may still end"
-    high = after["sink"][1].high
-    expected = [f"sink/1: open at 5 for 60 s, ends at {high}"] if stuck else []
-    assert examples(no_open_transactions(before, after, seconds=60, timeout=60)) == expected
 
 
 def test_all_violations_are_counted_and_the_first_ones_shown() -> None:

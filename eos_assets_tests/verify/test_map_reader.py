@@ -8,7 +8,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from confluent_kafka import Message
-from eos_assets.verify.context import Case, Scope
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,14 +17,15 @@ from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
 from eos_assets.verify import map_reader
-from eos_assets.verify.map_reader import MapClaims, MapReader, NotClean
+from eos_assets.verify.map_reader import MapClaims, MapReader, UndecidedError
+from eos_assets.verify.proof_context import PartitionScope, ProofContext
 from eos_assets.verify.totals import Total, hash_rows, total
 from eos_assets.verify.window import PartitionWindow, Window
 
 TOPIC = "provenance"
 #: The transactions of each of two source partitions.
 TRANSACTIONS = ((0, 4), (4, 10))
-CASE = Case({0: Scope(0, 10, 0, 0), 1: Scope(0, 10, 0, 0)}, ["sink", "dead"], [2])
+CONTEXT = ProofContext({0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2])
 #: Sink offset, source offset, sequence.
 Row = tuple[int, int, int]
 
@@ -50,14 +50,14 @@ def window(transactions: Iterable[tuple[int, int]], end: int) -> Window:
         p: PartitionWindow(
             p, [Genesis("p", p, 0, {}), *(entry(p, *t) for t in transactions)], None, start=0, end=1 << 40
         )
-        for p in CASE.scopes
+        for p in CONTEXT.scopes
     }
-    return Window(partitions, {TOPIC: dict.fromkeys(CASE.scopes, Bounds(0, end, end))}, {})
+    return Window(partitions, {TOPIC: dict.fromkeys(CONTEXT.scopes, Bounds(0, end, end))}, {})
 
 
 def read(
     *maps: ProvenanceMap,
-    case: Case = CASE,
+    context: ProofContext = CONTEXT,
     isolates: bool = False,
     transactions: Iterable[tuple[int, int]] = TRANSACTIONS,
     end: int = 100,
@@ -65,10 +65,10 @@ def read(
     """The claims of maps that are in the partition of their source partition, in this order."""
     values = [(one.source_partition, value) for one in maps for value in one.messages()]
     messages = [Message(TOPIC, partition, offset, value=value) for offset, (partition, value) in enumerate(values)]
-    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(transactions, end), case, isolates=isolates)
+    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(transactions, end), context, isolates=isolates)
     with patch.object(map_reader, "read_partitions", return_value=iter(messages)) as streams:
         claims = reader.read()
-    assert streams.call_args.args[1] == {(TOPIC, p): 0 for p in CASE.scopes}
+    assert streams.call_args.args[1] == {(TOPIC, p): 0 for p in CONTEXT.scopes}
     return claims
 
 
@@ -96,11 +96,11 @@ def test_the_claims_of_clean_maps() -> None:
     assert claims.origins == sum_of(*ORIGINS), "each origin once"
     assert claims.rows == sum_of(*ORIGINS, (1, 0), (1, 0), (1, 0)), "each row"
     assert claims.per_transaction == {(0, 0): 4, (0, 4): 2, (1, 0): 1}
-    parts = {
+    messages = {
         place: [(p.first, p.source_partition, p.start, p.in_scope) for p in some]
-        for place, some in claims.parts.items()
+        for place, some in claims.messages.items()
     }
-    assert parts == {
+    assert messages == {
         (0, 0): [(0, 0, 0, True), (3, 1, 0, True), (4, 0, 4, True)],
         (0, 1): [(0, 0, 0, True)],
         (1, 0): [(0, 0, 0, True)],
@@ -108,7 +108,12 @@ def test_the_claims_of_clean_maps() -> None:
 
 
 def test_origins_that_are_gone_and_rows_of_other_code_are_not_claimed() -> None:
-    claims = read(*CLEAN, case=replace(CASE, scopes={**CASE.scopes, 0: Scope(0, 10, source_start=1, same_code=4)}))
+    claims = read(
+        *CLEAN,
+        context=replace(
+            CONTEXT, scopes={**CONTEXT.scopes, 0: PartitionScope(0, 10, source_start=1, recompute_start=4)}
+        ),
+    )
     assert claims.origins == sum_of(*ORIGINS[1:])
     assert claims.rows == sum_of((4, 0), (9, 0), (0, 1))
     assert claims.per_transaction[0, 0] == 3
@@ -117,12 +122,12 @@ def test_origins_that_are_gone_and_rows_of_other_code_are_not_claimed() -> None:
 def test_a_newer_transaction_is_counted_and_kept_for_the_sinks() -> None:
     claims = read(*CLEAN, mapped((6, 10, 0), (7, 11, 0), start=10), skips(12, start=10))
     assert (claims.newer, claims.named, claims.origins) == (3, 8, sum_of(*ORIGINS))
-    assert not claims.parts[0, 0][-1].in_scope
+    assert not claims.messages[0, 0][-1].in_scope
 
 
 def test_maps_of_a_topic_that_is_gone_claim_their_origins_alone() -> None:
     claims = read(mapped((0, 0, 0), topic="former"))
-    assert (claims.named, dict(claims.parts), claims.origins) == (0, {}, sum_of((0, 0)))
+    assert (claims.named, dict(claims.messages), claims.origins) == (0, {}, sum_of((0, 0)))
 
 
 def test_maps_at_or_past_the_end_of_the_window_are_left_to_the_next_proof() -> None:
@@ -134,13 +139,13 @@ def test_origins_of_which_nothing_came_but_dead_letters_are_set_aside_where_fail
     both = mapped((1, 4, 0), (2, 5, 0), start=4, topic="dead")
     claims = read(*FIRST, mapped((4, 4, 1), start=4), both, isolates=True)
     assert claims.set_aside == [(0, 3), (0, 5)]
-    with patch.object(map_reader, "MOST_SET_ASIDE", 1), pytest.raises(NotClean, match="too many origins"):
+    with patch.object(map_reader, "MOST_SET_ASIDE", 1), pytest.raises(UndecidedError, match="too many origins"):
         read(*FIRST, both, isolates=True)
 
 
 ORDER = "not in the order of their origins"
-INCREMENTAL = replace(CASE, incremental=True, scopes={0: Scope(4, 10, 4, 4, proven=4)})
-WIDE = replace(CASE, scopes={0: Scope(0, 1 << 40, 0, 0)})
+INCREMENTAL = replace(CONTEXT, incremental=True, scopes={0: PartitionScope(4, 10, 4, 4, proven=4)})
+WIDE = replace(CONTEXT, scopes={0: PartitionScope(0, 1 << 40, 0, 0)})
 #: The maps, and why they cannot be decided from totals.
 SEEN: dict[str, tuple[list[ProvenanceMap], str]] = {
     "a transaction without an entry": ([*CLEAN, mapped((6, 6, 0), start=6)], "without an entry"),
@@ -175,53 +180,57 @@ SEEN: dict[str, tuple[list[ProvenanceMap], str]] = {
 
 
 @pytest.mark.parametrize(("maps", "why"), SEEN.values(), ids=SEEN)
-def test_maps_that_contradict_themselves_or_the_ledger_are_not_clean(maps: list[ProvenanceMap], why: str) -> None:
-    with pytest.raises(NotClean, match=why):
+def test_maps_that_contradict_themselves_or_the_ledger_are_not_decided(maps: list[ProvenanceMap], why: str) -> None:
+    with pytest.raises(UndecidedError, match=why):
         read(*maps)
 
 
-def test_sequences_that_overflow_with_their_offsets_are_not_clean() -> None:
+def test_sequences_that_overflow_with_their_offsets_are_not_decided() -> None:
     wide = mapped((0, 0, 0), (1, 1 << 32, (1 << 31) - 1))
-    with pytest.raises(NotClean, match="do not fit into one integer"):
-        read(wide, case=WIDE, transactions=[(0, 1 << 40)])
+    with pytest.raises(UndecidedError, match="do not fit into one integer"):
+        read(wide, context=WIDE, transactions=[(0, 1 << 40)])
 
 
 def test_a_transaction_that_was_proven_before_must_not_be_mapped_again() -> None:
-    assert read(SECOND, case=INCREMENTAL).named == 2
-    assert read(skips(2), SECOND, case=INCREMENTAL).newer == 0, "a skip is no output"
-    assert read(*FIRST, SECOND, case=replace(INCREMENTAL, incremental=False)).named == 2, "it has faded"
-    with pytest.raises(NotClean, match="proven before"):
-        read(FIRST[0], SECOND, case=INCREMENTAL)
+    assert read(SECOND, context=INCREMENTAL).named == 2
+    assert read(skips(2), SECOND, context=INCREMENTAL).newer == 0, "a skip is no output"
+    assert read(*FIRST, SECOND, context=replace(INCREMENTAL, incremental=False)).named == 2, "it has expired"
+    with pytest.raises(UndecidedError, match="proven before"):
+        read(FIRST[0], SECOND, context=INCREMENTAL)
 
 
-def test_transactions_that_overlap_are_not_clean() -> None:
+def test_transactions_that_overlap_are_not_decided() -> None:
     maps = [mapped((0, 0, 0)), mapped((1, 2, 0), start=2)]
-    with pytest.raises(NotClean, match="overlaps"):
+    with pytest.raises(UndecidedError, match="overlaps"):
         read(*maps, transactions=[(0, 4), (2, 10)])
     read(*maps, transactions=[(0, 2), (2, 10)])
 
 
-def test_a_transaction_that_overlaps_what_was_proven_is_not_clean() -> None:
-    scopes = {0: Scope(2, 10, 2, 2, proven=4)}
-    with pytest.raises(NotClean, match="overlaps"):
-        read(mapped((1, 5, 0), start=2), case=replace(CASE, scopes=scopes, incremental=True), transactions=[(2, 10)])
-    read(mapped((1, 5, 0), start=2), case=replace(CASE, scopes=scopes), transactions=[(2, 10)])
+def test_a_transaction_that_overlaps_what_was_proven_is_not_decided() -> None:
+    scopes = {0: PartitionScope(2, 10, 2, 2, proven=4)}
+    with pytest.raises(UndecidedError, match="overlaps"):
+        read(
+            mapped((1, 5, 0), start=2),
+            context=replace(CONTEXT, scopes=scopes, incremental=True),
+            transactions=[(2, 10)],
+        )
+    read(mapped((1, 5, 0), start=2), context=replace(CONTEXT, scopes=scopes), transactions=[(2, 10)])
 
 
-def test_a_swap_in_a_sink_whose_name_is_that_of_skips_is_not_clean() -> None:
-    with pytest.raises(NotClean):
-        read(mapped((0, 1, 0), (1, 0, 0), topic=SKIPPED), case=replace(CASE, topics=[SKIPPED, "dead"]))
+def test_a_swap_in_a_sink_whose_name_is_that_of_skips_is_not_decided() -> None:
+    with pytest.raises(UndecidedError):
+        read(mapped((0, 1, 0), (1, 0, 0), topic=SKIPPED), context=replace(CONTEXT, topics=[SKIPPED, "dead"]))
 
 
-def test_maps_that_are_too_large_for_tasks_are_not_clean() -> None:
-    with patch.object(map_reader, "LARGEST_BYTES", 1000), pytest.raises(NotClean, match="too large"):
+def test_maps_that_are_too_large_for_tasks_are_not_decided() -> None:
+    with patch.object(map_reader, "LARGEST_BYTES", 1000), pytest.raises(UndecidedError, match="too large"):
         read(*CLEAN)
 
 
 def test_a_message_that_is_not_a_map_is_an_error_with_its_place() -> None:
-    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(TRANSACTIONS, 100), CASE, isolates=False)
+    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(TRANSACTIONS, 100), CONTEXT, isolates=False)
     with pytest.raises(CorruptEntry, match="provenance/1 offset 7"):
-        reader.keep(Message(TOPIC, 1, 7, value=b"{}"))
+        reader.decode(Message(TOPIC, 1, 7, value=b"{}"))
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=20), st.data())
@@ -229,5 +238,5 @@ def test_claims_do_not_depend_on_where_a_map_is_cut_into_messages(origins: list[
     rows = [(offset, origin, offset) for offset, origin in enumerate(sorted(origins))]
     cuts = [0, *sorted(data.draw(st.sets(st.integers(1, len(rows) - 1)))), len(rows)]
     whole, pieces = read(mapped(*rows)), read(*(mapped(*rows[low:high]) for low, high in itertools.pairwise(cuts)))
-    assert len(pieces.parts[0, 0]) == len(cuts) - 1
-    assert replace(pieces, parts=whole.parts) == whole
+    assert len(pieces.messages[0, 0]) == len(cuts) - 1
+    assert replace(pieces, messages=whole.messages) == whole

@@ -11,7 +11,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.log.digest import digest_expression
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
-from eos_assets.verify.record_reader import read_records
+from eos_assets.verify.record_reader import read_digests
 from eos_assets_tests.plugin import MakeTopic
 
 CONTENTS = [None, b"", b"1", b"\xff\x00", b"x" * 31, b"y" * 32, b"z" * 100]
@@ -29,7 +29,7 @@ def test_digests_are_those_of_spark(spark: SparkSession, connection: Connection,
     theirs = read_ranges(spark, connection, topic.name, ranges).selectExpr(
         "offset", f"{digest_expression(with_headers=True)} AS digest"
     )
-    (ours,) = read_records(connection, [topic.name], {0: ranges})
+    (ours,) = read_digests(connection, [topic.name], {0: ranges})
     assert ours["digest"].to_pylist() == [row.digest for row in theirs.orderBy("offset").collect()]
     assert len(set(ours["digest"].to_pylist())) == len(cases), "nothing looks like something else"
 
@@ -46,6 +46,6 @@ def test_only_committed_records_within_the_ranges_are_read(connection: Connectio
         producer.flush()
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
     ranges = {0: [OffsetRange(0, 1, 9), OffsetRange(1, 4, 8)], 1: [OffsetRange(0, 10, 12)]}
-    found = pa.Table.from_batches(read_records(connection, [first.name, second.name], ranges))
+    found = pa.Table.from_batches(read_digests(connection, [first.name, second.name], ranges))
     places = zip(*(found[name].to_pylist() for name in ("topic", "sink_partition", "sink_offset")), strict=True)
     assert list(places) == [(0, 0, 1), (0, 0, 2), (0, 0, 8), (1, 0, 10)]

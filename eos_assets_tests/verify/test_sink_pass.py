@@ -12,17 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.context import Case, Scope
-from eos_assets.verify.map_reader import MapPart
-from eos_assets.verify.sink_pass import MergedMaps, Place, SinkPass
+from eos_assets.verify.merged_maps import MapMessage
+from eos_assets.verify.proof_context import PartitionScope, ProofContext
+from eos_assets.verify.sink_pass import Place, SinkPass
 from eos_assets.verify.totals import Total, hash_rows, total
 
 #: Topic number, partition and offset of a record, its key and its digest.
 Record = tuple[int, int, int, bytes | None, int]
-Parts = dict[Place, list[MapPart]]
+Messages = dict[Place, list[MapMessage]]
 LETTERS = 1
 #: Of the two partitions of the sink the first one is that of the keys 0 and 2, the second one that of 1 and 3.
-CASE = Case({0: Scope(0, 10, 0, 0), 1: Scope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_letters=True)
+CONTEXT = ProofContext(
+    {0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_dead_letters=True
+)
 
 
 @dataclass(frozen=True)
@@ -36,21 +38,21 @@ class Pass:
     sums: list[list[int | str]]
 
 
-def part(rows: dict[int, int], source: int = 0, start: int = 0, *, in_scope: bool = True) -> MapPart:
+def message(rows: dict[int, int], source: int = 0, start: int = 0, *, in_scope: bool = True) -> MapMessage:
     """A message of a provenance topic, from sink offsets and their source offsets."""
     sink, origins = (np.array(list(offsets), np.int64) for offsets in (rows.keys(), rows.values()))
     (value,) = ProvenanceMap(source, start, "any", 0, sink, origins, np.zeros_like(sink)).messages()
-    return MapPart(int(sink[0]), source, start, in_scope, value)
+    return MapMessage(int(sink[0]), source, start, in_scope, value)
 
 
-def run(case: Case, records: Iterable[Record], parts: Parts, *cuts: int) -> Pass:
+def run(context: ProofContext, records: Iterable[Record], messages: Messages, *cuts: int) -> Pass:
     """One pass along records in Arrow batches that are cut there."""
     names = ("topic", "sink_partition", "sink_offset", "key", "digest")
     schema = pa.schema([(name, pa.binary() if name == "key" else pa.int64()) for name in names])
     rows = sorted(records, key=lambda record: record[:3])
     whole = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
     ends = [0, *sorted(cuts), len(rows)] if rows else []
-    (found,) = SinkPass(case, parts).run(whole.slice(low, high - low) for low, high in itertools.pairwise(ends))
+    (found,) = SinkPass(context, messages).run(whole.slice(low, high - low) for low, high in itertools.pairwise(ends))
     (_, (wrong, n, named, *content)), *sums = [(row["kind"], json.loads(row["text"])) for row in found.to_pylist()]
     assert {kind for kind, _ in sums} <= {"sum"}
     return Pass(wrong, n, named, Total(*content), sorted(numbers for _, numbers in sums))
@@ -65,8 +67,8 @@ RECORDS: list[Record] = [
     (0, 1, 2, b"3", -30),
     (LETTERS, 0, 0, b"4", 14),
 ]
-FIRST, SECOND, LETTER = part({0: 0, 1: 2}), part({3: 0}, source=1), part({0: 4})
-PARTS: Parts = {(0, 0): [SECOND, FIRST], (0, 1): [part({0: 1, 2: 3})], (LETTERS, 0): [LETTER]}
+FIRST, SECOND, LETTER = message({0: 0, 1: 2}), message({3: 0}, source=1), message({0: 4})
+MESSAGES: Messages = {(0, 0): [SECOND, FIRST], (0, 1): [message({0: 1, 2: 3})], (LETTERS, 0): [LETTER]}
 #: Digest, source offset, source partition and topic of each record; the digest of a dead letter is not compared.
 CONTENT = [(10, 0, 0, 0), (12, 2, 0, 0), (20, 0, 1, 0), (11, 1, 0, 0), (-30, 3, 0, 0), (0, 4, 0, LETTERS)]
 
@@ -82,23 +84,28 @@ def test_clean_records_add_up_by_content_and_by_transaction() -> None:
         [0, 0, "sink", 1, 2, 0, 2, 2**64 - 19],
         [1, 0, "sink", 0, 1, 3, 3, 20],
     ]
-    assert run(CASE, RECORDS, PARTS) == Pass("", 6, 6, sum_of(CONTENT), sums)
+    assert run(CONTEXT, RECORDS, MESSAGES) == Pass("", 6, 6, sum_of(CONTENT), sums)
 
 
 @pytest.mark.parametrize(
-    ("case", "content"),
+    ("context", "content"),
     [
-        (replace(CASE, compares_letters=False), CONTENT[:-1]),
-        (replace(CASE, scopes={**CASE.scopes, 0: Scope(0, 10, 0, same_code=2)}), [*CONTENT[1:3], *CONTENT[4:]]),
+        (replace(CONTEXT, compares_dead_letters=False), CONTENT[:-1]),
         (
-            replace(CASE, declares_partitions=True),
+            replace(CONTEXT, scopes={**CONTEXT.scopes, 0: PartitionScope(0, 10, 0, recompute_start=2)}),
+            [*CONTENT[1:3], *CONTENT[4:]],
+        ),
+        (
+            replace(CONTEXT, declares_partitions=True),
             [(*row, place) for row, (_, place, *_) in zip(CONTENT, RECORDS, strict=True)],
         ),
     ],
     ids=["letters that are not repeatable", "outputs of other code", "declared partitions"],
 )
-def test_content_is_what_running_the_transform_again_must_give(case: Case, content: list[tuple[int, ...]]) -> None:
-    found = run(case, RECORDS, PARTS)
+def test_content_is_what_running_the_transform_again_must_give(
+    context: ProofContext, content: list[tuple[int, ...]]
+) -> None:
+    found = run(context, RECORDS, MESSAGES)
     assert (found.wrong, found.named, found.content) == ("", 6, sum_of(content))
 
 
@@ -106,53 +113,53 @@ END: Record = (0, 0, 5, b"0", 1)
 LATER: Record = (0, 0, 6, b"0", 1)
 
 
-def also(*more: MapPart) -> Parts:
-    return {**PARTS, (0, 0): [*PARTS[0, 0], *more]}
+def also(*more: MapMessage) -> Messages:
+    return {**MESSAGES, (0, 0): [*MESSAGES[0, 0], *more]}
 
 
-NEWER, FORMER, FIFTH = part({5: 10}, start=10, in_scope=False), part({0: 0}, in_scope=False), part({5: 4})
-SHARED, FADED = replace(CASE, shared_sink=True), replace(CASE, faded={(0, 0): 5})
-DECLARES = replace(CASE, declares_partitions=True)
+NEWER, FORMER, FIFTH = message({5: 10}, start=10, in_scope=False), message({0: 0}, in_scope=False), message({5: 4})
+SHARED, EXPIRED = replace(CONTEXT, shared_sink=True), replace(CONTEXT, expired={(0, 0): 5})
+DECLARES = replace(CONTEXT, declares_partitions=True)
 UNNAMED, TWICE = "a record that no map names", "a record that two rows of the maps name"
 LOST = "a row of the maps without a visible record"
 ROUTE = "a record in another partition than that of its key"
-#: The case, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
-SEEN: dict[str, tuple[Case, list[Record], list[MapPart], str | tuple[int, int]]] = {
-    "a duplicate that no map names": (CASE, [END], [], UNNAMED),
-    "an invented dead letter": (CASE, [(LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
-    "an invented record in a partition without maps": (CASE, [(LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
-    "a map that comes twice": (CASE, [], [FIRST], TWICE),
-    "a record of two origins": (CASE, [END], [FIFTH, part({5: 5}, source=1)], TWICE),
-    "a loss": (CASE, [LATER], [part({5: 4, 6: 5})], LOST),
-    "a torn transaction": (CASE, [LATER], [part({2: 0}, source=1), part({4: 4, 5: 5, 6: 6})], LOST),
-    "a wrong partition": (CASE, [(0, 0, 5, b"1", 1)], [FIFTH], ROUTE),
+#: The context, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
+SEEN: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[int, int]]] = {
+    "a duplicate that no map names": (CONTEXT, [END], [], UNNAMED),
+    "an invented dead letter": (CONTEXT, [(LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
+    "an invented record in a partition without maps": (CONTEXT, [(LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
+    "a map that comes twice": (CONTEXT, [], [FIRST], TWICE),
+    "a record of two origins": (CONTEXT, [END], [FIFTH, message({5: 5}, source=1)], TWICE),
+    "a loss": (CONTEXT, [LATER], [message({5: 4, 6: 5})], LOST),
+    "a torn transaction": (CONTEXT, [LATER], [message({2: 0}, source=1), message({4: 4, 5: 5, 6: 6})], LOST),
+    "a wrong partition": (CONTEXT, [(0, 0, 5, b"1", 1)], [FIFTH], ROUTE),
     "a partition that the transform declares": (DECLARES, [(0, 0, 5, b"1", 1)], [FIFTH], (7, 7)),
-    "no key, in another partition than its origin": (CASE, [(0, 0, 5, None, 1)], [part({5: 4}, source=1)], ROUTE),
-    "no key, in the partition of its origin": (CASE, [(0, 0, 5, None, 1)], [FIFTH], (7, 7)),
+    "no key, in another partition than its origin": (CONTEXT, [(0, 0, 5, None, 1)], [message({5: 4}, source=1)], ROUTE),
+    "no key, in the partition of its origin": (CONTEXT, [(0, 0, 5, None, 1)], [FIFTH], (7, 7)),
     "a record of another writer in a shared sink": (SHARED, [END], [], (7, 6)),
-    "a record of a faded transaction": (FADED, [END], [], (6, 6)),
-    "an invented record after what faded": (FADED, [END, LATER], [], UNNAMED),
-    "a newer transaction": (CASE, [END], [NEWER], (6, 6)),
-    "a newer transaction that is not visible yet": (CASE, [], [NEWER], (6, 6)),
-    "a newer transaction beside an invented record": (CASE, [END, LATER], [NEWER], UNNAMED),
+    "a record of an expired transaction": (EXPIRED, [END], [], (6, 6)),
+    "an invented record after what expired": (EXPIRED, [END, LATER], [], UNNAMED),
+    "a newer transaction": (CONTEXT, [END], [NEWER], (6, 6)),
+    "a newer transaction that is not visible yet": (CONTEXT, [], [NEWER], (6, 6)),
+    "a newer transaction beside an invented record": (CONTEXT, [END, LATER], [NEWER], UNNAMED),
 }
 
 
-@pytest.mark.parametrize(("case", "records", "parts", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("context", "records", "messages", "expected"), SEEN.values(), ids=SEEN)
 def test_what_is_wrong_is_named_wherever_batches_are_cut(
-    case: Case, records: list[Record], parts: list[MapPart], expected: str | tuple[int, int]
+    context: ProofContext, records: list[Record], messages: list[MapMessage], expected: str | tuple[int, int]
 ) -> None:
-    rows, maps = [*RECORDS, *records], also(*parts)
-    whole = run(case, rows, maps)
+    rows, maps = [*RECORDS, *records], also(*messages)
+    whole = run(context, rows, maps)
     assert (whole.wrong or (whole.records, whole.named)) == expected
     for cut in range(1, len(rows)):
-        found = run(case, rows, maps, cut)
+        found = run(context, rows, maps, cut)
         assert found.wrong == whole.wrong if whole.wrong else found == whole
 
 
 def test_a_loss_from_the_end_of_a_partition_shows_in_the_number_of_named_records() -> None:
     """The driver compares it with the number of rows in the maps."""
-    found = run(CASE, [*RECORDS[:2], *RECORDS[3:]], PARTS)
+    found = run(CONTEXT, [*RECORDS[:2], *RECORDS[3:]], MESSAGES)
     assert (found.wrong, found.named) == ("", 5)
 
 
@@ -164,27 +171,11 @@ def test_a_loss_from_the_end_of_a_partition_shows_in_the_number_of_named_records
     ],
 )
 def test_a_record_that_two_transactions_name_is_found(records: list[Record]) -> None:
-    assert run(CASE, records, also(FORMER, NEWER)).wrong == "a record that two transactions name"
+    assert run(CONTEXT, records, also(FORMER, NEWER)).wrong == "a record that two transactions name"
 
 
 def test_an_empty_batch_changes_nothing() -> None:
-    assert run(CASE, RECORDS, PARTS, 0, 0) == run(CASE, RECORDS, PARTS)
-
-
-def test_maps_are_merged_in_the_order_of_the_sink_and_decoded_when_the_pass_gets_to_them() -> None:
-    merged = MergedMaps([part({4: 5, 9: 6}, source=1), part({0: 0, 5: 1, 6: 2}), part({7: 3})])
-    steps = []
-    for last in (-1, 0, 5, 5, 9):
-        rows = merged.upto(last)
-        sources = [merged.parts[number].source_partition for number in rows.part.tolist()]
-        steps.append((rows.sink_offset.tolist(), rows.source_offset.tolist(), sources, merged.decoded))
-    assert steps == [
-        ([], [], [], 0),
-        ([0], [0], [0], 1),
-        ([4, 5], [5, 1], [1, 0], 2),
-        ([], [], [], 2),
-        ([6, 7, 9], [2, 3, 6], [0, 0, 1], 3),
-    ]
+    assert run(CONTEXT, RECORDS, MESSAGES, 0, 0) == run(CONTEXT, RECORDS, MESSAGES)
 
 
 places = st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 5))
@@ -205,10 +196,10 @@ def test_the_result_does_not_depend_on_where_batches_are_cut(
             records.append((topic, partition, offset, key, offset))
         if kind != "unnamed":
             named.setdefault(((topic, partition), source, kind != "other"), {})[offset] = offset
-    parts: Parts = {}
+    messages: Messages = {}
     for (place, source, in_scope), rows in named.items():
-        parts.setdefault(place, []).append(part(rows, source, in_scope=in_scope))
+        messages.setdefault(place, []).append(message(rows, source, in_scope=in_scope))
     cuts = data.draw(st.sets(st.integers(1, max(1, len(records) - 1)))) if len(records) > 1 else set()
-    whole, cut = (run(CASE, records, parts, *where) for where in ((), cuts))
+    whole, cut = (run(CONTEXT, records, messages, *where) for where in ((), cuts))
     assert bool(whole.wrong) == bool(cut.wrong), "what is found first may differ"
     assert whole.wrong or whole == cut

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.tally import differences, tally
+from eos_assets.verify.observation_summary import differences, summarize_batches
 
 SINK = pa.struct([("sink_partition", pa.int32()), ("sink_offset", pa.int64())])
 SOURCE = pa.struct([("source_partition", pa.int32()), ("source_offset", pa.int64())])
@@ -62,23 +62,23 @@ MOVED = "moved: sink/1/20 of source record 0/0"
 )
 def test_content_that_differs_is_lost_too_many_or_moved(row: Row, expected: Counted) -> None:
     assert counted(differences(batch([row]))) == expected
-    assert counted(tally([batch([row])])) == expected
+    assert counted(summarize_batches([batch([row])])) == expected
 
 
 def test_a_lost_and_another_invented_content_do_not_cancel_out() -> None:
-    found = counted(tally([batch([content(lost=1, more=0), content(lost=0, more=1, number=1)])]))
+    found = counted(summarize_batches([batch([content(lost=1, more=0), content(lost=0, more=1, number=1)])]))
     assert found == {"lost": (1, [LOST]), "too many": (1, ["too many: sink/1/21"])}
 
 
 def test_all_differences_are_counted_and_the_first_ones_shown() -> None:
-    n, examples = counted(tally([batch(content(2, 0, number) for number in range(2 * SHOWN))]))["lost"]
+    n, examples = counted(summarize_batches([batch(content(2, 0, number) for number in range(2 * SHOWN))]))["lost"]
     assert n == 4 * SHOWN
     assert examples == [f"lost: source record 0/{number} → sink" for number in range(SHOWN)]
 
 
 def test_violations_are_added_up_by_kind_and_the_first_ones_shown() -> None:
     rows = [violation("none_missing", f"source_offset={number}", n=3) for number in range(2 * SHOWN)]
-    found = counted(tally([batch([*rows, violation("no_duplicates", "sink_offset=1"), content(1, 0)])]))
+    found = counted(summarize_batches([batch([*rows, violation("no_duplicates", "sink_offset=1"), content(1, 0)])]))
     assert found == {
         "none_missing": (6 * SHOWN, [f"source_offset={number}" for number in range(SHOWN)]),
         "no_duplicates": (1, ["sink_offset=1"]),
@@ -89,12 +89,12 @@ def test_violations_are_added_up_by_kind_and_the_first_ones_shown() -> None:
 @pytest.mark.parametrize("kind", ["sum", "dropped"])
 def test_the_sums_of_transactions_are_all_kept(kind: str) -> None:
     texts = [f"[0, {number}]" for number in range(3 * SHOWN)]
-    assert counted(tally([batch(violation(kind, text, n=0) for text in texts)])) == {kind: (0, texts)}
+    assert counted(summarize_batches([batch(violation(kind, text, n=0) for text in texts)])) == {kind: (0, texts)}
 
 
 def test_a_figure_has_no_examples() -> None:
     rows = [violation("sink_records", "", n=5), violation("sink_records", "", n=7)]
-    assert counted(tally([batch(rows)])) == {"sink_records": (12, [])}
+    assert counted(summarize_batches([batch(rows)])) == {"sink_records": (12, [])}
 
 
 rows = st.one_of(
@@ -106,4 +106,6 @@ rows = st.one_of(
 @given(st.lists(rows, max_size=SHOWN), st.data())
 def test_counts_and_examples_do_not_depend_on_where_batches_are_cut(rows: list[Row], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(rows)))
-    assert counted(tally([batch(rows[:cut]), batch(rows[cut:])])) == counted(tally([batch(rows)]))
+    assert counted(summarize_batches([batch(rows[:cut]), batch(rows[cut:])])) == counted(
+        summarize_batches([batch(rows)])
+    )

@@ -1,0 +1,133 @@
+"""Turn the observations of a proof into one finding per invariant."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eos_assets.context import PipelineContext
+from eos_assets.declare.check import Finding
+from eos_assets.verify.invariants import (
+    SHOWN,
+    Sums,
+    dropped_matches_ledger,
+    ledger_matches_sink,
+    ledger_tiles_source,
+    offsets_match_ledger,
+)
+from eos_assets.verify.observations import Observations
+from eos_assets.verify.recomputation import Recomputation
+from eos_assets.verify.window import Window
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one proof has read and counted: everything that its findings are made of."""
+
+    recomputation: Recomputation
+    observations: Observations
+
+    @property
+    def context(self) -> PipelineContext:
+        return self.recomputation.frames.context
+
+    @property
+    def window(self) -> Window:
+        return self.recomputation.frames.window
+
+    def finding(
+        self, kind: str, holds: str, broken: str, *, name: str | None = None, severity: str = "error"
+    ) -> Finding:
+        """The finding of an invariant that no observation of this kind may violate."""
+        observed = self.observations[kind]
+        detail = f"{observed.n} {broken}" if observed.n else holds
+        return Finding(name or kind, not observed.n, detail, tuple(observed.examples[:SHOWN]), severity)
+
+
+def evaluate(evidence: Evidence) -> Iterator[Finding]:
+    """Evaluate every invariant, except those over state and open transactions."""
+    outputs = evidence.observations["outputs_with_origin"].n
+    yield evidence.finding("no_duplicates", f"{outputs:,} outputs, each origin once", "origins visible more than once")
+    yield none_missing(evidence)
+    yield evidence.finding("none_invented", "every visible record has a visible origin", "records without an origin")
+    yield evidence.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
+    yield routed_correctly(evidence)
+    if evidence.context.exactly_once:  # a weaker delivery's ledger is not atomic with the output, and proves nothing
+        yield from ledger_findings(evidence)
+    yield values_recompute(evidence)
+    yield source_is_unique(evidence)
+
+
+def none_missing(evidence: Evidence) -> Finding:
+    """No record is missing and, where records are dropped, the ledger's count of them is the recomputed one."""
+    holds = f"{evidence.observations['source_records'].n:,} source records accounted for"
+    finding = evidence.finding("none_missing", holds, "records missing")
+    if not evidence.context.pipeline.drops or not evidence.context.exactly_once:
+        return finding
+    rows = (json.loads(text) for text in evidence.observations["dropped"].examples)
+    dropped = {(partition, start): n for partition, start, n in rows}
+    windows = evidence.window.partitions.values()
+    recomputed = [entry for w in windows for entry in w.entries if entry.start >= w.recomputable.start]
+    violations = dropped_matches_ledger([] if evidence.window.source_is_compacted else recomputed, dropped)
+    if finding.holds and violations.count:
+        return violations.finding("none_missing", holds, "transactions dropped more or less than the ledger counts")
+    note = f", {sum(dropped.values()):,} of them dropped by the transform" if finding.holds else ""
+    return replace(finding, detail=f"{finding.detail}{note}")
+
+
+def routed_correctly(evidence: Evidence) -> Finding:
+    name, broken = "routed_correctly", "records in a wrong partition"
+    if not evidence.recomputation.declares_partitions:
+        return evidence.finding(name, "every record is in the partition of its key", broken)
+    if evidence.context.pipeline.deterministic:
+        return evidence.finding(
+            "moved", "every record is in the partition that the transform declares", broken, name=name
+        )
+    why = "not evaluated: the transform declares partitions, and is not deterministic"
+    return Finding(name, True, why, evaluated=False)
+
+
+def ledger_findings(evidence: Evidence) -> Iterator[Finding]:
+    windows, group_offsets = evidence.window.partitions, evidence.window.group_offsets
+    yield ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()})
+    yield ledger_matches_sink(evidence.window.entries, sink_sums(evidence))
+    # An empty ledger beside a group offset was lost.
+    known = {p: w.position for p, w in windows.items() if w.position is not None or group_offsets.get(p) is not None}
+    yield offsets_match_ledger(known, group_offsets)
+
+
+def sink_sums(evidence: Evidence) -> Sums:
+    """Count, first, last and digest of each transaction in each sink partition, recomputed from the topics."""
+    sums: Sums = {}
+    for text in evidence.observations["sum"].examples:
+        source_partition, start, topic, partition, count, first, last, digest = json.loads(text)
+        is_dead_letter = topic == evidence.context.names.dead_letters  # the ledger keeps no digest of those
+        sums[source_partition, start, topic, partition] = (count, first, last, 0 if is_dead_letter else digest)
+    return sums
+
+
+def values_recompute(evidence: Evidence) -> Finding:
+    """The transform, run again in other ranges, gives what the sink holds: a difference of multisets both ways, which
+    trusts nothing that the sink wrote about itself."""
+    name, state = "values_recompute", evidence.recomputation.state
+    recomputable, other_code = evidence.window.recomputable, evidence.window.other_code
+    if not evidence.context.pipeline.deterministic:
+        return Finding(name, True, "not evaluated: the pipeline declares deterministic=False", evaluated=False)
+    if state and state.replay.reasons and not recomputable:
+        return Finding(name, True, f"not evaluated: {state.replay.omissions}", evaluated=False)
+    lost, more = evidence.observations["lost"], evidence.observations["too many"]
+    why = "precede the known state" if state else "were written by other code"
+    note = f"; {other_code:,} offsets {why} and are left out" if other_code else ""
+    if lost.n or more.n:
+        detail = f"compared with running the transform again, {lost.n} outputs are lost and {more.n} are too many{note}"
+        return Finding(name, False, detail, (*lost.examples[: SHOWN // 2], *more.examples[: SHOWN // 2]))
+    if other_code and not recomputable:
+        return Finding(name, True, "not evaluated: everything was written by other code", evaluated=False)
+    return Finding(name, True, f"running the transform again gives what the sink holds{note}")
+
+
+def source_is_unique(evidence: Evidence) -> Finding:
+    name = "source_is_unique"
+    if not evidence.context.pipeline.unique:
+        return Finding(name, True, "not evaluated: no `unique` key is declared", evaluated=False)
+    holds = "no business key twice" + " since the last proof" * evidence.window.incremental
+    return evidence.finding(name, holds, "business keys more than once", severity="warning")

@@ -1,0 +1,60 @@
+"""What the checkers of a proof must know: the topics and, for each source partition, which part the proof covers."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eos_assets.verify.sorted_rows import Flags, Integers
+
+#: The tag of a row. Of two rows at one offset the record itself comes first.
+RECORD, NAMED, KEPT = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class PartitionScope:
+    """What a proof covers in one source partition: transactions that start in [start, end), source records from
+    `source_start` on, and outputs that running the transform again must give from `recompute_start` on."""
+
+    start: int
+    end: int
+    source_start: int
+    recompute_start: int
+    #: The position at the last proof.
+    proven: int = 0
+    #: The start of each transaction; only for pipelines that drop records.
+    transactions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProofContext:
+    """The topics and the scopes of one proof. It travels to the tasks, so it holds plain data."""
+
+    scopes: dict[int, PartitionScope]
+    #: The topics by their number: the sinks, then the dead letters.
+    topics: list[str]
+    #: The number of partitions of each sink.
+    sink_partitions: list[int]
+    #: Topic number and partition → the last offset of a transaction that is no longer provable.
+    expired: dict[tuple[int, int], int] = field(default_factory=dict)
+    shared_sink: bool = False
+    declares_partitions: bool = False
+    drops: bool = False
+    #: Running the transform again must give the same dead letters.
+    compares_dead_letters: bool = False
+    incremental: bool = False
+    #: Compaction may remove source records; their outputs remain and are no longer provable.
+    source_is_compacted: bool = False
+
+
+def lookup(context: ProofContext, partition: Integers, name: str) -> Integers:
+    """An offset of the scope of each row's source partition."""
+    highest = max([*context.scopes, int(partition.max(initial=-1))], default=-1)
+    values = np.zeros(highest + 2, np.int64)  # the last one is for rows without a partition, -1
+    for p, scope in context.scopes.items():
+        values[p] = getattr(scope, name)
+    return values[partition]
+
+
+def in_scope(context: ProofContext, partition: Integers, start: Integers) -> Flags:
+    """Whether the transaction of each row is one that the proof covers."""
+    return (start >= lookup(context, partition, "start")) & (start < lookup(context, partition, "end"))
