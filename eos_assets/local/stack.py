@@ -30,8 +30,8 @@ PATHS = (
     "EOS_KAFKA_CERTIFICATE_FILE",
     "EOS_KAFKA_KEY_FILE",
 )
-#: The kinds of servers, in the order in which they are started and listed.
-KINDS = ("kafka", "spark", "dagster")
+#: All servers, in the order in which they are started and listed.
+NAMES = ("kafka-1", "kafka-2", "kafka-3", "spark", "dagster-webserver", "dagster-daemon")
 
 #: Called with what is being done now, in words.
 Progress = Callable[[str], None]
@@ -229,7 +229,7 @@ def kafka_servers(cluster: KafkaCluster) -> list[Server]:
 
 
 def in_order(servers: Iterable[Server]) -> list[Server]:
-    return sorted(servers, key=lambda server: KINDS.index(server.name.partition("-")[0]))
+    return sorted(servers, key=lambda server: NAMES.index(server.name))
 
 
 def port_of(server: Server) -> int:

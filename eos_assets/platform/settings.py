@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     def load(environ: Mapping[str, str] = os.environ) -> "Settings":
         """Read the settings from an environment. An empty variable counts as unset."""
         refuse_unknown(environ)
-        source = EnvSettingsSource(Settings)
+        source = EnvSettingsSource(Settings)  # which reads os.environ by itself
         source.env_vars = {name.lower(): environ[name] for name in VARIABLES if environ.get(name)}
         try:
             return Settings(**source())
