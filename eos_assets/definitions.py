@@ -5,7 +5,7 @@ import dagster as dg
 from eos_assets.declare.registry import find_pipelines
 from eos_assets.orchestration.assets.experiment import experiment_definitions
 from eos_assets.orchestration.jobs import EXECUTOR
-from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource

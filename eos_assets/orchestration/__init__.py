@@ -1,1 +1,1 @@
-"""Dagster: assets, checks, jobs, sensors."""
+"""Dagster: the assets, checks, jobs and sensors of the declared pipelines."""

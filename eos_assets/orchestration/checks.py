@@ -1,15 +1,16 @@
-"""Every invariant as an asset check, named as a fact. One scan of the topics serves all of them."""
+"""The asset checks of a pipeline: its invariants, its audit tables, and the checks that it declares."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.assets.transactional_topic import told
+from eos_assets.orchestration.failures import eos_errors_as_failures
 from eos_assets.orchestration.keys import sink_keys, table_key
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
@@ -18,40 +19,41 @@ from eos_assets.verify.state_checker import NAME as STATE_NAME
 from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
 
-#: What each check says, and whether bad data must stop before the audit tables and whatever lies downstream.
+#: Name → description, and whether a failure blocks the audit tables and the downstream assets.
 INVARIANTS = {
-    "no_duplicates": ("No source record has two visible outputs of one number, no output two origins.", True),
+    "no_duplicates": ("No output of a source record is visible twice, and no sink record has two origins.", True),
     "none_missing": ("Every source record below the position has an output, a dead letter or a skip.", True),
     "none_invented": ("Every visible sink record has a committed, visible origin.", True),
     "ordered_within_partition": ("Origins rise with the sink offset, per source and sink partition.", True),
     "routed_correctly": ("Every record is in the partition its key or its declaration says.", True),
     "ledger_tiles_source": ("The ledger covers the source with no gap and no overlap.", True),
-    "ledger_matches_sink": ("Counts and digests in the ledger are those of the sink.", True),
+    "ledger_matches_sink": ("Counts and digests in the ledger equal those of the sink.", True),
     "offsets_match_ledger": ("The committed group offset is the end of the ledger.", True),
-    "values_recompute": ("Running the transform again, cut elsewhere, gives what the sink holds.", True),
-    "source_is_unique": ("No business key comes twice in the source.", False),
+    "values_recompute": ("Running the transform again, on other ranges, gives the records of the sink.", True),
+    "source_is_unique": ("No business key occurs twice in the source.", False),
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
-AUDIT_CHECK = "audit_matches_ledger"
-#: Metadata of an evaluation of the tables: up to where they were compared with which ledger.
-MARKS = "compared"
-#: A run that is under way has written down its own evaluation already, as one that is planned.
-LOOK_BACK = 3
 STATE_INVARIANT = ("Folding the source again gives the state that the changelogs hold.", True)
+AUDIT_CHECK = "audit_matches_ledger"
+#: The metadata of an evaluation that holds up to where which tables were compared with which ledger.
+COMPARED = "compared"
+#: The last evaluation is among this number of events: an active run may have added events of planned evaluations.
+RECENT_EVENTS = 3
 
 
 def invariants(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
-    """What one scan proves of a pipeline: the same of every one, and the state of one that has any."""
+    """The invariants of a pipeline, which one verification proves together."""
     return {**INVARIANTS, **({STATE_NAME: STATE_INVARIANT} if pipeline.stateful else {})}
 
 
 class CheckConfig(dg.Config):
-    """By default a check looks at what came since the last proof; `full` looks at all that is retained."""
+    """The options of an evaluation."""
 
-    full: bool = False
+    full: bool = Field(default=False, description="Check all retained records, not only those since the last proof.")
 
 
 def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    """The invariants of a pipeline as checks of its sink. One scan of the topics evaluates all of them."""
     key = sink_keys(pipeline)[0]
     specs = [
         dg.AssetCheckSpec(name, asset=key, description=description, blocking=blocking)
@@ -59,7 +61,7 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     ]
 
     @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
-    def check(
+    def evaluate(
         context: dg.AssetCheckExecutionContext,
         config: CheckConfig,
         kafka: KafkaResource,
@@ -67,9 +69,8 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         lake: LakeResource,
     ) -> Iterator[dg.AssetCheckResult]:
         address = lake.address() if pipeline.stateful else None
-        result = told(
-            lambda: verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full, lake=address)
-        )
+        with eos_errors_as_failures():
+            result = verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full, lake=address)
         for finding in result.findings:
             if dg.AssetCheckKey(key, finding.name) not in context.selected_asset_check_keys:
                 continue
@@ -79,20 +80,22 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
                 check_name=finding.name,
                 severity=severity(finding),
                 description=finding.detail,
-                metadata=evidence(finding, result),
+                metadata=finding_metadata(finding, result),
             )
 
-    return check
+    return evaluate
 
 
 def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    """The check that compares the audit tables with the ledger."""
+
     @dg.asset_check(
         asset=table_key(pipeline, "audit_transactions"),
         name=AUDIT_CHECK,
-        description="The Delta tables say what the ledger says.",
+        description="The Delta tables hold what the ledger records.",
         additional_deps=[table_key(pipeline, "audit_deliveries")],
     )
-    def check(
+    def evaluate(
         context: dg.AssetCheckExecutionContext,
         config: CheckConfig,
         kafka: KafkaResource,
@@ -100,53 +103,56 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         lake: LakeResource,
     ) -> dg.AssetCheckResult:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
-        marks = {} if config.full else last_marks(context.instance, audit_check_key(pipeline), tables)
-        found = told(lambda: compare_with_ledger(tables, marks))
+        with eos_errors_as_failures():
+            start = {} if config.full else last_compared(context.instance, audit_check_key(pipeline), tables)
+            comparison = compare_with_ledger(tables, start)
+        finding = comparison.finding
         return dg.AssetCheckResult(
-            passed=found.finding.holds,
-            severity=severity(found.finding),
-            description=found.finding.detail,
+            passed=finding.holds,
+            severity=severity(finding),
+            description=finding.detail,
             metadata={
-                "evaluated": found.finding.evaluated,
-                "since_the_last_proof": bool(marks),
-                MARKS: {"lake": tables.folder, "ledger": tables.ledger_id, "offsets": found.reached},
-                **examples(found.finding),
-                "partitions": partition_table(found.partitions),
+                "evaluated": finding.evaluated,
+                "since_the_last_proof": bool(start),
+                COMPARED: {"lake": tables.folder, "ledger": tables.ledger_id, "offsets": comparison.reached},
+                **counter_examples(finding),
+                "partitions": partition_table(comparison.partitions),
             },
         )
 
-    return check
+    return evaluate
 
 
 def audit_check_key(pipeline: Pipeline) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(table_key(pipeline, "audit_transactions"), AUDIT_CHECK)
 
 
-def last_marks(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: AuditTables) -> dict[int, int]:
-    """Up to where the last evaluation compared these tables with this ledger, if it passed; else nothing."""
-    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=LOOK_BACK):
+def last_compared(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: AuditTables) -> dict[int, int]:
+    """The ledger offsets up to which the last evaluation compared these tables, if it passed."""
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=RECENT_EVENTS):
         event = record.event.dagster_event if record.event else None
         if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             continue
         evaluation = event.asset_check_evaluation_data
-        value = evaluation.metadata[MARKS].value if MARKS in evaluation.metadata else None
-        known: dict[str, Any] = value if isinstance(value, dict) and evaluation.passed else {}
-        same = known.get("lake") == tables.folder and known.get("ledger") == tables.ledger_id
-        return {int(p): offset for p, offset in known["offsets"].items()} if same else {}
+        value = evaluation.metadata[COMPARED].value if COMPARED in evaluation.metadata else None
+        compared: dict[str, Any] = value if isinstance(value, dict) and evaluation.passed else {}
+        same = compared.get("lake") == tables.folder and compared.get("ledger") == tables.ledger_id
+        return {int(p): offset for p, offset in compared["offsets"].items()} if same else {}
     return {}
 
 
 def declared_check(pipeline: Pipeline, check: Check) -> dg.AssetChecksDefinition:
-    """A check that the pipeline brings along. It guards what comes behind the sink, as the invariants do."""
+    """A check that the pipeline declares. It blocks the downstream assets, as the invariants do."""
 
     @dg.asset_check(asset=sink_keys(pipeline)[0], name=check.name, description=check.description, blocking=True)
     def evaluate(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
-        finding = told(lambda: check.evaluate(pipeline, spark.spark_session, kafka.connection()))
+        with eos_errors_as_failures():
+            finding = check.evaluate(pipeline, spark.spark_session, kafka.connection())
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),
             description=finding.detail,
-            metadata={"evaluated": finding.evaluated, **examples(finding)},
+            metadata={"evaluated": finding.evaluated, **counter_examples(finding)},
         )
 
     return evaluate
@@ -156,12 +162,12 @@ def severity(finding: Finding) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.WARN if finding.severity == "warning" else dg.AssetCheckSeverity.ERROR
 
 
-def evidence(finding: Finding, result: Verification) -> dict[str, Any]:
+def finding_metadata(finding: Finding, result: Verification) -> dict[str, Any]:
     return {
         "evaluated": finding.evaluated,
         "since_the_last_proof": result.incremental,
         **result.figures,
-        **examples(finding),
+        **counter_examples(finding),
         "partitions": partition_table(result.partitions),
     }
 
@@ -172,7 +178,7 @@ def partition_table(rows: Sequence[Mapping[str, int | None]]) -> dg.TableMetadat
     )
 
 
-def examples(finding: Finding) -> dict[str, dg.TableMetadataValue]:
-    """The first counter-examples, if there are any."""
+def counter_examples(finding: Finding) -> dict[str, dg.TableMetadataValue]:
+    """The first counter-examples of a check that does not hold."""
     rows = [dg.TableRecord({"example": example}) for example in finding.examples]
     return {"counter_examples": dg.MetadataValue.table(rows)} if rows else {}

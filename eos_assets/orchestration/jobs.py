@@ -1,15 +1,16 @@
-"""Jobs: bring one pipeline over with its checks and audit tables; prove it alone; fill a source for the experiment."""
+"""The jobs of a pipeline, and the job that fills a source topic."""
 
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.offsets import bounds
-from eos_assets.orchestration.assets.source_topic import observed
-from eos_assets.orchestration.partitions import add_missing
+from eos_assets.orchestration.assets.source_topic import observation_metadata
+from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 
 #: Dagster has no public name for a job that is not resolved yet.
@@ -19,47 +20,53 @@ EXECUTOR = dg.in_process_executor
 
 
 def run_job(pipeline: Pipeline, assets: list[dg.AssetsDefinition]) -> AssetJob:
-    """The transactional topic, its checks, the audit tables."""
+    """The job that materializes the transactional topic, evaluates its checks and then updates the audit tables."""
     return dg.define_asset_job(
         f"{pipeline.name}_job",
         selection=dg.AssetSelection.assets(*(key for definition in assets for key in definition.keys)),
-        description=f"Brings {pipeline.name} over, proves it and writes the audit tables.",
+        description=f"Runs {pipeline.name}, evaluates its checks and then updates the audit tables.",
         executor_def=EXECUTOR,
     )
 
 
 def checks_job(pipeline: Pipeline, checks: list[dg.AssetChecksDefinition]) -> AssetJob:
+    """The job that evaluates all checks of a pipeline and writes nothing."""
     return dg.define_asset_job(
         f"{pipeline.name}_checks",
         selection=dg.AssetSelection.checks(*checks),
-        description=f"Evaluates every check of {pipeline.name} and writes nothing else.",
+        description=f"Evaluates every check of {pipeline.name} and writes no records.",
         executor_def=EXECUTOR,
     )
 
 
 class FillConfig(dg.Config):
-    """How many integers, and into which topic."""
+    """Which topic to fill, and with how many integers."""
 
-    topic: str = "datasource"
-    count: int = 100_000
+    topic: str = Field(default="datasource", description="The topic to fill.")
+    count: int = Field(default=100_000, description="The number of integers to write.")
 
 
-@dg.op(description="Writes integers, key and value alike, each exactly once, going on where the last fill ended.")
+@dg.op(
+    description="Writes consecutive integers as key and value, each exactly once, from the last one in the topic on."
+)
 def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaResource) -> None:
     from eos_assets.declare.registry import find_pipelines
 
     connection = kafka.connection()
-    sources = {pipeline.source.name: pipeline for pipeline in find_pipelines().values()}
-    if config.topic in sources:
-        pipeline = sources[config.topic]
+    readers = {pipeline.source.name: pipeline for pipeline in find_pipelines().values()}
+    if pipeline := readers.get(config.topic):
         create_topics([pipeline.source, *pipeline.own_topics()], connection)
-        add_missing(context.instance, config.topic, connection)
+        add_new_partitions(context.instance, config.topic, connection)
     filled = fill(connection, config.topic, config.count)
-    told = {**observed(context.instance, config.topic, bounds(connection, config.topic)), "first": filled.first}
-    told |= {"next": filled.next, "records_per_second": filled.records_per_second}
-    context.log_event(dg.AssetObservation(asset_key=config.topic, metadata=told))
+    metadata = {
+        **observation_metadata(context.instance, config.topic, bounds(connection, config.topic)),
+        "first": filled.first,
+        "next": filled.next,
+        "records_per_second": filled.records_per_second,
+    }
+    context.log_event(dg.AssetObservation(asset_key=config.topic, metadata=metadata))
 
 
-@dg.job(description="Fills a source topic for the experiment.", executor_def=EXECUTOR)
+@dg.job(description="Fills a source topic with integers.", executor_def=EXECUTOR)
 def fill_source() -> None:
     fill_topic()

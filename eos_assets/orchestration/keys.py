@@ -1,4 +1,4 @@
-"""The asset keys of a pipeline's topics and tables: a topic's name, or pipeline and topic where others write it too."""
+"""The asset keys of a pipeline's topics and tables, and the pool of its runs."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,13 @@ import dagster as dg
 from eos_assets.declare.pipeline import Pipeline
 
 
+def pool_name(pipeline: Pipeline) -> str:
+    """The pool that runs one run of the pipeline at a time. That is for efficiency only: fencing is the guarantee."""
+    return f"eos_{pipeline.name}"
+
+
 def topic_key(pipeline: Pipeline, topic: str) -> dg.AssetKey:
-    """What the pipeline writes to this topic. One asset has one writer, so a shared topic is one asset per writer."""
+    """The asset that a pipeline writes to a topic. An asset has one writer, so a shared topic has one per pipeline."""
     return dg.AssetKey([pipeline.name, topic] if pipeline.shared_sink else topic)
 
 
@@ -25,7 +30,7 @@ def table_key(pipeline: Pipeline, table: str) -> dg.AssetKey:
 
 
 def written_topics(pipeline: Pipeline) -> set[str]:
-    """The topics of a pipeline that are assets, and so may be the source of another one."""
+    """The topics of a pipeline that another pipeline may read."""
     return {*(sink.name for sink in pipeline.sinks), pipeline.names().dead_letters}
 
 
@@ -34,6 +39,6 @@ def writers_of(topic: str, pipelines: Iterable[Pipeline]) -> list[Pipeline]:
 
 
 def source_keys(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> list[dg.AssetKey]:
-    """What the pipeline reads: the assets of all that write its source, else the source itself."""
+    """The assets that a pipeline reads: those of all pipelines that write its source, else the source itself."""
     topic = pipeline.source.name
     return [topic_key(writer, topic) for writer in writers_of(topic, pipelines)] or [dg.AssetKey(topic)]

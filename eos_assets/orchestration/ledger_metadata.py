@@ -1,4 +1,4 @@
-"""What a materialization tells about one partition: figures and links, all from the ledger."""
+"""The metadata of a materialized partition: figures and links, all from the ledger."""
 
 from typing import Any
 
@@ -10,19 +10,17 @@ from eos_assets.orchestration.keys import table_key
 from eos_assets.run.report import RunReport
 
 NOTHING_NEW = "nothing new"
-#: So many transactions are shown in a table; all are in audit_transactions.
+#: A table shows at most this number of transactions; all are in audit_transactions.
 ROWS = 100
 
 
 def ledger_metadata(
     pipeline: Pipeline, report: RunReport, partition: int, topic: str, dagster_run: str
 ) -> dict[str, Any]:
-    """Nothing new to do is a success that says so: the figures are zero, and the range tells why."""
+    """Describe what a run wrote from one source partition to one topic. A run without new records has zero figures."""
     names = pipeline.names()
     entries = [entry for entry in report.entries if entry.partition == partition]
-    parts = [part for entry in entries for part in entry.sinks if part.topic == topic]
-    records_in = sum(entry.records_in for entry in entries)
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "range": f"[{entries[0].start}, {entries[-1].next})" if entries else NOTHING_NEW,
         "transactions": len(entries),
         "attempts": report.attempts,
@@ -32,36 +30,39 @@ def ledger_metadata(
         "ledger_table": dg.MetadataValue.asset(table_key(pipeline, "audit_transactions")),
     }
     if entries:
-        told["ledger"] = f"{names.ledger}/{partition}, offset {report.ledger_offsets[partition]}"
+        metadata["ledger"] = f"{names.ledger}/{partition}, offset {report.ledger_offsets[partition]}"
     if topic in (names.ledger, names.provenance):
-        return told
-    figures: dict[str, Any] = {
+        return metadata
+    records_in = sum(entry.records_in for entry in entries)
+    metadata |= {
         "records_in": records_in,
-        "records_out": sum(part.count for part in parts),
+        "records_out": sum(written.count for entry in entries for written in entry.sinks if written.topic == topic),
         "skipped": sum(entry.skipped for entry in entries),
         "repeats": sum(entry.repeats for entry in entries),
         "dead": sum(entry.dead for entry in entries),
-        **({} if topic == names.dead_letters else {"bytes": sum(entry.bytes_out for entry in entries)}),
         "records_per_second": round(records_in / max(0.001, report.seconds), 1),
-        **({"offsets": offsets(entries, topic)} if entries else {}),
     }
-    return {**told, **figures}
+    if topic != names.dead_letters:
+        metadata["bytes"] = sum(entry.bytes_out for entry in entries)
+    if entries:
+        metadata["offsets"] = offsets_table(entries, topic)
+    return metadata
 
 
-def offsets(entries: list[LedgerEntry], topic: str) -> dg.TableMetadataValue | str:
-    """Where the outputs lie: first and last offset in each partition of the topic, a row per transaction."""
+def offsets_table(entries: list[LedgerEntry], topic: str) -> dg.TableMetadataValue | str:
+    """The first and last offset in each partition of the topic, a row per transaction."""
     rows = [
         dg.TableRecord(
             {
                 "transaction": f"[{entry.start}, {entry.next})",
-                "partition": part.partition,
-                "first": part.first,
-                "last": part.last,
-                "records": part.count,
+                "partition": written.partition,
+                "first": written.first,
+                "last": written.last,
+                "records": written.count,
             }
         )
         for entry in entries
-        for part in entry.sinks
-        if part.topic == topic
+        for written in entry.sinks
+        if written.topic == topic
     ]
     return dg.MetadataValue.table(rows[:ROWS]) if rows else "none"

@@ -1,77 +1,102 @@
-"""The columns of topics and audit tables, and which column of an audit table comes from which one of a topic."""
+"""The columns of topics and audit tables, and the column lineage between them."""
 
 from collections.abc import Iterable
-from dataclasses import fields
+from typing import get_type_hints
 
 import dagster as dg
+import pyarrow as pa
 
+from eos_assets.audit.schemas import (
+    DEAD_LETTERS,
+    DELIVERIES,
+    PARTITIONS,
+    TIMESTAMP,
+    TRANSACTIONS,
+    arrow_type,
+    field_types,
+)
 from eos_assets.declare.pipeline import Pipeline
+from eos_assets.log import provenance
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.orchestration.keys import dead_letters_key, sink_keys, source_keys
 
-#: A record as Kafka keeps it.
-RECORD = {
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-}
-#: The fields of a ledger entry, a JSON object, and the offset at which it stands.
-LEDGER = {**{field.name: "json" for field in fields(LedgerEntry)}, "offset": "bigint"}
-#: The rows of a provenance map, and what its schema says about all of them.
-PROVENANCE = {
-    "sink_offset": "bigint",
-    "source_offset": "bigint",
-    "sequence": "int",
-    "source_partition": "int",
-    "start": "bigint",
-    "topic": "string",
-    "partition": "int",
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+#: A Kafka record.
+RECORD = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(HEADER)),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+    ]
+)
+#: The fields of a ledger entry, and its offset.
+LEDGER = pa.schema(
+    [
+        *field_types(LedgerEntry).items(),
+        ("files", pa.map_(pa.string(), pa.string())),
+        ("offset", pa.int64()),
+    ]
+)
+#: The rows of a provenance map, and the metadata that all of them share.
+PROVENANCE = pa.schema(
+    [
+        *provenance.COLUMNS,
+        *((name, arrow_type(name, kind)) for name, kind in get_type_hints(ProvenanceMap).items() if kind in (int, str)),
+    ]
+)
+TABLES = {
+    "audit_transactions": TRANSACTIONS,
+    "audit_deliveries": DELIVERIES,
+    "audit_dead_letters": DEAD_LETTERS,
+    "audit_partitions": PARTITIONS,
 }
 
-#: What a column says, where its name alone does not.
+#: Columns whose name alone does not explain them.
 DESCRIPTIONS = {
     "began_at": "When the transaction began.",
-    "bytes_out": "Keys and values written, in bytes.",
-    "code_version": "A digest of the transform's text.",
-    "dead": "Records rejected into the dead letters.",
+    "bytes_out": "The bytes of the keys and values that were written.",
+    "code_version": "A digest of the transform's code.",
+    "dead": "Records that were rejected and written to the dead letters.",
     "digest": "xxhash64 of key, value and headers.",
     "dropped": "Records that a filter left out.",
     "ended_at": "When the transaction ended.",
-    "lag": "Offsets not brought over yet.",
+    "lag": "Source offsets that are not committed yet.",
     "headers": "The record's headers.",
-    "isolated": "1 where the transaction holds one record that the function raised on.",
-    "key": "The record's key; it decides the partition.",
-    "last_stable": "Behind this offset nothing is decided yet.",
-    "ledger_id": "The id of the ledger topic in which the entry stands; a new ledger has a new one.",
-    "ledger_offset": "Where the entry stands in the ledger topic.",
-    "log_start": "The first offset that is still there.",
-    "next": "The first source offset behind the transaction.",
-    "offset": "Where the record stands in its partition.",
+    "isolated": "1 if the transaction holds one record on which the transform raised.",
+    "key": "The record's key, which determines its partition.",
+    "last_stable": "The last stable offset: the first open transaction begins there.",
+    "ledger_id": "The topic id of the ledger; a new ledger has a new one.",
+    "ledger_offset": "The offset of the entry in the ledger topic.",
+    "log_start": "The first offset that the topic still holds.",
+    "next": "The first source offset after the transaction.",
+    "offset": "The offset of the record in its partition.",
     "origin": "Topic, partition and offset of the rejected record.",
     "partition": "The Kafka partition.",
-    "position": "The first source offset that is not brought over yet.",
+    "position": "The first source offset that is not committed yet.",
     "proven": "The position up to which every check held.",
     "reason": "Why the record was rejected.",
-    "repeats": "Of the skipped: records whose business key was seen before.",
-    "run": "The run that wrote it, as eos names it.",
-    "run_attempt": "Which try of the run it was.",
+    "repeats": "Skipped records whose business key was seen before.",
+    "run": "The id of the run that wrote it.",
+    "run_attempt": "The number of the Spark job within the run.",
     "sequence": "The number of this output among those of its source record.",
     "sinks": "Per sink partition: count, first and last offset, digest.",
-    "skipped": "Records left out on purpose.",
+    "skipped": "Records that the transform skipped explicitly.",
     "start": "The first source offset of the transaction.",
     "state": "Per changelog: count, first and last offset, digest.",
-    "task_attempt": "Which try of the Spark task it was.",
-    "timestamp": "When it was written.",
+    "task_attempt": "The number of the attempt at the Spark task.",
+    "timestamp": "When the record was written.",
     "transaction_start": "The first source offset of the transaction.",
     "value": "The record's value.",
     "written_at": "The timestamp of the record in Kafka.",
 }
 
-#: Column of an audit table → role of a topic and its columns. A column not named here has the ledger's name for it.
-ORIGINS: dict[str, dict[str, list[tuple[str, list[str]]]]] = {
+#: Table → column → the topics, by their role, and their columns. Columns that are missing here are copied from the
+#: ledger under the same name.
+COLUMN_SOURCES: dict[str, dict[str, list[tuple[str, list[str]]]]] = {
     "audit_transactions": {
         "ledger_offset": [("ledger", ["offset"])],
         "ledger_id": [("ledger", ["offset"])],
@@ -109,14 +134,20 @@ ORIGINS: dict[str, dict[str, list[tuple[str, list[str]]]]] = {
 }
 
 
-def schema(columns: dict[str, str]) -> dg.TableSchema:
+def column_schema(columns: pa.Schema) -> dg.TableSchema:
+    """The columns with their types, as Spark names them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     return dg.TableSchema(
-        columns=[dg.TableColumn(name, kind, DESCRIPTIONS.get(name)) for name, kind in columns.items()]
+        columns=[
+            dg.TableColumn(field.name, field.dataType.simpleString(), DESCRIPTIONS.get(field.name))
+            for field in from_arrow_schema(columns).fields
+        ]
     )
 
 
-def topics_of(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, list[dg.AssetKey]]:
-    """The topics that the audit tables are made of, by their role."""
+def topic_keys(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, list[dg.AssetKey]]:
+    """Role → the topics from which the audit tables are made."""
     names = pipeline.names()
     return {
         "source": source_keys(pipeline, pipelines),
@@ -127,26 +158,27 @@ def topics_of(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, li
     }
 
 
-def upstream_of(table: str, topics: dict[str, list[dg.AssetKey]]) -> list[dg.AssetKey]:
-    """What one audit table is made of. Rows exist because the ledger has them, so each depends on it."""
-    roles = {role for origins in ORIGINS[table].values() for role, _ in origins} | {"ledger"}
+def upstream_keys(table: str, topics: dict[str, list[dg.AssetKey]]) -> list[dg.AssetKey]:
+    """The topics from which an audit table is made. Each depends on the ledger, which decides which rows exist."""
+    roles = {role for sources in COLUMN_SOURCES[table].values() for role, _ in sources} | {"ledger"}
     return [key for role, keys in topics.items() if role in roles for key in keys]
 
 
-def lineage(table: str, columns: Iterable[str], topics: dict[str, list[dg.AssetKey]]) -> dg.TableColumnLineage:
+def column_lineage(table: str, topics: dict[str, list[dg.AssetKey]]) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(
         {
             column: [
                 dg.TableColumnDep(asset_key=key, column_name=name)
-                for role, names in origins_of(table, column)
+                for role, names in column_sources(table, column)
                 for key in topics[role]
                 for name in names
             ]
-            for column in columns
+            for column in TABLES[table].names
         }
     )
 
 
-def origins_of(table: str, column: str) -> list[tuple[str, list[str]]]:
-    named = ORIGINS[table].get(column)
-    return named if named is not None else [("ledger", [column])] if column in LEDGER else []
+def column_sources(table: str, column: str) -> list[tuple[str, list[str]]]:
+    """The topics and columns from which a column of an audit table is made."""
+    from_ledger = [("ledger", [column])] if column in LEDGER.names else []
+    return COLUMN_SOURCES[table].get(column, from_ledger)

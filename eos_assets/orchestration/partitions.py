@@ -1,4 +1,4 @@
-"""Kafka partitions as Dagster partitions: they follow the topic, in numeric order."""
+"""Kafka partitions as Dagster partitions, which follow the topic in numeric order."""
 
 import dagster as dg
 
@@ -6,7 +6,7 @@ from eos_assets.kafka.connection import Connection
 
 
 def topic_partitions(topic: str) -> dg.DynamicPartitionsDefinition:
-    """One key per Kafka partition of the source topic. Ranges follow the order in which keys were added."""
+    """One key per partition of the source topic. A range of partitions follows the order in which keys were added."""
     return dg.DynamicPartitionsDefinition(name=f"{topic}_partitions")
 
 
@@ -15,18 +15,18 @@ def range_tags(first: int, last: int) -> dict[str, str]:
     return {"dagster/asset_partition_range_start": str(first), "dagster/asset_partition_range_end": str(last)}
 
 
-def known_keys(instance: dg.DagsterInstance, topic: str) -> list[str]:
+def known_partitions(instance: dg.DagsterInstance, topic: str) -> list[str]:
+    """The partition keys that Dagster has for the topic."""
     return list(instance.get_dynamic_partitions(f"{topic}_partitions"))
 
 
-def missing_keys(instance: dg.DagsterInstance, topic: str, connection: Connection) -> list[str]:
-    """The partitions that the topic has and Dagster does not know yet, in numeric order."""
-    known = set(known_keys(instance, topic))
+def new_partitions(instance: dg.DagsterInstance, topic: str, connection: Connection) -> list[str]:
+    """The partitions of the topic that Dagster does not have yet, in numeric order."""
+    known = set(known_partitions(instance, topic))
     return [str(p) for p in sorted(connection.partitions(topic)) if str(p) not in known]
 
 
-def add_missing(instance: dg.DagsterInstance, topic: str, connection: Connection) -> list[str]:
-    missing = missing_keys(instance, topic, connection)
-    if missing:
-        instance.add_dynamic_partitions(f"{topic}_partitions", missing)
-    return missing
+def add_new_partitions(instance: dg.DagsterInstance, topic: str, connection: Connection) -> None:
+    """Add the partitions of the topic that Dagster does not have yet."""
+    if new := new_partitions(instance, topic, connection):
+        instance.add_dynamic_partitions(f"{topic}_partitions", new)

@@ -1,4 +1,4 @@
-"""A pipeline on topics of its own, as Dagster shows it."""
+"""The Dagster definitions of a pipeline on topics of its own, with an instance to run them in."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,8 +7,8 @@ import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.checks import AUDIT_CHECK
-from eos_assets.orchestration.partitions import add_missing, range_tags
-from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.partitions import add_new_partitions, range_tags
+from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
@@ -17,7 +17,7 @@ from eos_assets_tests.run.lab import Lab
 
 @dataclass
 class Platform:
-    """The definitions of one lab, and an instance to run them in."""
+    """The definitions of one lab and the instance in which they run."""
 
     lab: Lab
     instance: dg.DagsterInstance
@@ -41,18 +41,18 @@ class Platform:
         }
 
     def materialize(self, first: int = 0, last: int | None = None, **config: Any) -> dg.ExecuteInProcessResult:
-        """One run over a range of partitions."""
-        add_missing(self.instance, self.pipeline.source.name, self.lab.connection)
-        upto = self.pipeline.source.partitions - 1 if last is None else last
+        """Run the job over a range of partitions."""
+        add_new_partitions(self.instance, self.pipeline.source.name, self.lab.connection)
+        last = self.pipeline.source.partitions - 1 if last is None else last
         return self.defs.resolve_job_def(f"{self.pipeline.name}_job").execute_in_process(
             instance=self.instance,
             run_config={"ops": {self.pipeline.name: {"config": config}}},
-            tags=range_tags(first, upto),
+            tags=range_tags(first, last),
             raise_on_error=False,
         )
 
     def check(self, *, full: bool = False) -> dict[str, dg.AssetCheckEvaluation]:
-        """A run of the checks alone."""
+        """Run the checks alone."""
         name, depth = self.pipeline.name, {"config": {"full": full}}
         config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_CHECK}": depth}}
         job = self.defs.resolve_job_def(f"{name}_checks")
@@ -61,4 +61,4 @@ class Platform:
 
 
 def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
-    return {found.check_name: found for found in result.get_asset_check_evaluations()}
+    return {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}

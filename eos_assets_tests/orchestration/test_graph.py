@@ -1,4 +1,4 @@
-"""The asset graph of several pipelines: chained, with one shared sink, and true down to the columns."""
+"""The asset graph of several pipelines: chained, with a shared sink, and with the lineage of each column."""
 
 import dagster as dg
 import pytest
@@ -8,7 +8,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.registry import refuse_undeclared_sharing
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
-from eos_assets.orchestration.pipeline import pipeline_definitions
+from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
@@ -43,7 +43,7 @@ def test_two_pipelines_that_share_a_sink_are_an_asset_each_and_their_reader_depe
     assert parents(pipelines, "eos.reader.ledger") == {"left/both", "right/both"}
 
 
-def test_a_sink_of_two_that_one_does_not_declare_shared_is_refused() -> None:
+def test_a_sink_of_two_pipelines_of_which_one_does_not_share_it_is_refused() -> None:
     mine, theirs = declared("mine", "a", "both", shared=True), declared("theirs", "b", "both")
     with pytest.raises(EosError, match="mine and theirs both write to both") as refused:
         refuse_undeclared_sharing([mine, theirs])
@@ -56,7 +56,9 @@ def test_chained_pipelines_are_one_graph(chain: list[Pipeline]) -> None:
     assert parents(chain, "middle") == {"first"}
     assert parents(chain, "last") == {"middle"}
     keys = definitions(chain).resolve_all_asset_keys()
-    assert [key for key in keys if key.path == ["middle"]] == [dg.AssetKey("middle")], "what is read is written"
+    assert [key for key in keys if key.path == ["middle"]] == [dg.AssetKey("middle")], (
+        "the source of one is the sink of the other"
+    )
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def chain() -> list[Pipeline]:
     return [declared("one", "first", "middle"), declared("two", "middle", "last")]
 
 
-def test_every_column_of_the_audit_tables_tells_from_which_topic_it_comes(platform: Platform) -> None:
+def test_every_column_of_the_audit_tables_has_its_lineage(platform: Platform) -> None:
     platform.lab.fill(30)
     result = platform.materialize()
     assert result.success
@@ -81,9 +83,9 @@ def test_every_column_of_the_audit_tables_tells_from_which_topic_it_comes(platfo
         assert isinstance(schema, dg.TableSchema)
         for column in schema.columns:
             sources = lineage.deps_by_column[column.name]
-            assert sources, f"{key.to_user_string()}.{column.name} comes from nowhere"
+            assert sources, f"{key.to_user_string()}.{column.name} has no lineage"
             for source in sources:
                 assert source.asset_key in graph.get(key).parent_keys
                 upstream = graph.get(source.asset_key).metadata["dagster/column_schema"]
-                assert source.column_name in {there.name for there in upstream.columns}
+                assert source.column_name in {known.name for known in upstream.columns}
     assert seen == set(TABLES)

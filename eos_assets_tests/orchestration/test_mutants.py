@@ -1,4 +1,4 @@
-"""Inside Dagster, too, exactly the right checks turn red for each mutant (F26), and each shows what is wrong."""
+"""In Dagster, each mutant (F26) fails exactly the right checks, and each of them shows a counter-example."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,18 +18,18 @@ from eos_assets_tests.run.lab import Lab, MakeLab
 
 @pytest.fixture
 def forged(make_lab: MakeLab, tmp_path: Path) -> Iterator[Platform]:
-    """One source partition: forged topics are small."""
+    """A platform with one source partition, because forged topics are small."""
     with dg.DagsterInstance.ephemeral() as instance:
         yield Platform(make_lab(partitions=1, unique=Unique("key")), instance, str(tmp_path / "lake"))
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One thing that is wrong, the checks that must see it, and a word that one of them must say about it."""
+    """An anomaly, the checks that must fail, and the text of a counter-example of one of them."""
 
     make: Callable[[Platform], None]
     red: set[str]
-    told: tuple[str, str]
+    example: tuple[str, str]
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
 
 
@@ -47,10 +47,10 @@ def swapped(made: list[Output]) -> list[Output]:
 
 
 def exchanged(made: list[Output]) -> list[Output]:
-    """Two records change places, and the map claims that each is what belongs there."""
+    """Two records change places, and the provenance map claims that each is in its place."""
     one, other = [output for output in made if output.partition == 0][:2]
-    there = {one: replace(other, claims=one.number), other: replace(one, claims=other.number)}
-    return [there.get(output, output) for output in made]
+    exchanged = {one: replace(other, claims=one.number), other: replace(one, claims=other.number)}
+    return [exchanged.get(output, output) for output in made]
 
 
 def changed(number: int, **what: object) -> Callable[[list[Output]], list[Output]]:
@@ -80,7 +80,7 @@ def wrong_digest(entry: LedgerEntry) -> LedgerEntry:
     return replace(entry, sinks=(replace(first, digest=first.digest ^ 1), *others))
 
 
-OPEN_FACT = "no_open_transactions"
+OPEN_CHECK = "no_open_transactions"
 MUTANTS = {
     "a duplicate": Mutant(
         outputs(lambda made: [*made, made[-1]]),
@@ -138,40 +138,40 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=[name.replace(" ", "_") for name in MUTANTS])
-def test_exactly_the_right_checks_turn_red(forged: Platform, mutant: Mutant) -> None:
+def test_exactly_the_right_checks_fail(forged: Platform, mutant: Mutant) -> None:
     mutant.make(forged)
-    found = forged.check()
-    assert set(found) == {*INVARIANTS, AUDIT_CHECK}, "every check was evaluated"
-    assert {name for name, evaluation in found.items() if not evaluation.passed} == mutant.red
+    evaluated = forged.check()
+    assert set(evaluated) == {*INVARIANTS, AUDIT_CHECK}, "every check was evaluated"
+    assert {name for name, evaluation in evaluated.items() if not evaluation.passed} == mutant.red
     for name in mutant.red:
-        assert found[name].severity is mutant.severity
-        assert examples(found[name]), f"{name} names no counter-example"
-    check, word = mutant.told
-    assert any(word in example for example in examples(found[check])), examples(found[check])
+        assert evaluated[name].severity is mutant.severity
+        assert examples(evaluated[name]), f"{name} names no counter-example"
+    check, text = mutant.example
+    assert any(text in example for example in examples(evaluated[check])), examples(evaluated[check])
 
 
-def test_what_is_right_is_green(forged: Platform) -> None:
+def test_without_an_anomaly_all_checks_pass(forged: Platform) -> None:
     forge(forged.lab, right())
     assert all(evaluation.passed for evaluation in forged.check().values())
 
 
-def test_a_transaction_that_stays_open_is_told(make_lab: MakeLab, tmp_path: Path) -> None:
-    """It is open for longer than the timeout of the pipeline; once it has ended, everything is green."""
+def test_a_transaction_that_stays_open_fails_its_check(make_lab: MakeLab, tmp_path: Path) -> None:
+    """It is open for longer than the timeout of the pipeline. Once it has ended, all checks pass."""
     lab = make_lab(partitions=1, batching=Batching(timeout_ms=1500))
     forge(lab, right())
     held = open_transaction(lab)
     with dg.DagsterInstance.ephemeral() as instance:
         platform = Platform(lab, instance, str(tmp_path / "lake"))
-        found = platform.check()
-        assert {name for name, evaluation in found.items() if not evaluation.passed} == {OPEN_FACT}
-        assert examples(found[OPEN_FACT])[0].startswith(f"{lab.sink}/0: open at ")
+        evaluated = platform.check()
+        assert {name for name, evaluation in evaluated.items() if not evaluation.passed} == {OPEN_CHECK}
+        assert examples(evaluated[OPEN_CHECK])[0].startswith(f"{lab.sink}/0: open at ")
         held.abort_transaction(30)
         assert all(evaluation.passed for evaluation in platform.check().values())
 
 
 def test_every_invariant_has_its_mutant() -> None:
     seen = {name for mutant in MUTANTS.values() for name in mutant.red}
-    assert seen | {OPEN_FACT} == {*INVARIANTS, AUDIT_CHECK}
+    assert seen | {OPEN_CHECK} == {*INVARIANTS, AUDIT_CHECK}
 
 
 def examples(evaluation: dg.AssetCheckEvaluation) -> list[str]:

@@ -1,4 +1,4 @@
-"""The platform through Dagster's own Python API: assets, their figures, their checks."""
+"""The assets, their metadata and their checks, through Dagster's Python API."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets.orchestration.jobs import fill_source
-from eos_assets.orchestration.partitions import add_missing, range_tags
+from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets_tests.orchestration.platform import Platform, evaluations
 
@@ -31,9 +31,9 @@ def test_a_range_is_one_run_with_figures_from_the_ledger_and_all_checks_green(pl
     figures = [event.materialization.metadata for event in events]
     assert sum(int(str(f["records_in"].value)) for f in figures) == 900
     assert all(str(f["transactional_id"].value).startswith(f"eos/{platform.pipeline.name}/") for f in figures)
-    found = evaluations(result)
-    assert set(found) == {*INVARIANTS, AUDIT_CHECK}
-    assert all(evaluation.passed for evaluation in found.values())
+    evaluated = evaluations(result)
+    assert set(evaluated) == {*INVARIANTS, AUDIT_CHECK}
+    assert all(evaluation.passed for evaluation in evaluated.values())
     tables = {
         e.asset_key.path[-1]: e
         for e in result.get_asset_materialization_events()
@@ -50,16 +50,18 @@ def test_a_range_is_one_run_with_figures_from_the_ledger_and_all_checks_green(pl
     platform.lab.assert_squares(range(900))
 
 
-def test_a_single_partition_is_brought_over_alone(platform: Platform) -> None:
+def test_a_single_partition_is_materialized_alone(platform: Platform) -> None:
     platform.lab.fill(300)
     assert platform.materialize(1, 1).success
     assert {entry.partition() for entry in platform.lab.read(platform.pipeline.names().ledger)} == {1}
 
 
-def test_one_topic_or_one_check_can_be_chosen_and_what_is_written_with_it_is_told(platform: Platform) -> None:
+def test_a_single_topic_or_check_can_be_selected_and_the_topics_written_with_it_are_materialized_too(
+    platform: Platform,
+) -> None:
     lab, sink = platform.lab, dg.AssetKey(platform.lab.sink)
     lab.fill(30)
-    add_missing(platform.instance, lab.source, lab.connection)
+    add_new_partitions(platform.instance, lab.source, lab.connection)
     everything = platform.defs.resolve_implicit_global_asset_job_def()
     topic = everything.get_subset(asset_selection={sink}, asset_check_selection=set())
     result = topic.execute_in_process(instance=platform.instance, tags=range_tags(0, 2))
@@ -70,8 +72,8 @@ def test_one_topic_or_one_check_can_be_chosen_and_what_is_written_with_it_is_tol
     check = everything.get_subset(
         asset_selection=set(), asset_check_selection={dg.AssetCheckKey(sink, "no_duplicates")}
     )
-    found = evaluations(check.execute_in_process(instance=platform.instance))
-    assert {name: evaluation.passed for name, evaluation in found.items()} == {"no_duplicates": True}
+    evaluated = evaluations(check.execute_in_process(instance=platform.instance))
+    assert {name: evaluation.passed for name, evaluation in evaluated.items()} == {"no_duplicates": True}
 
 
 def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(platform: Platform) -> None:
@@ -83,9 +85,9 @@ def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(pl
     platform.lab.fill(30)
     result = platform.materialize()
     assert not result.success
-    begun = steps(result, dg.DagsterEventType.STEP_START)
-    assert f"{platform.pipeline.name}_invariants" in begun
-    assert f"{platform.pipeline.name}_audit" not in begun
+    started = steps(result, dg.DagsterEventType.STEP_START)
+    assert f"{platform.pipeline.name}_invariants" in started
+    assert f"{platform.pipeline.name}_audit" not in started
     invented = evaluations(result)["none_invented"]
     assert not invented.passed
     shown = invented.metadata["counter_examples"]
@@ -94,7 +96,7 @@ def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(pl
     assert not platform.check()["none_invented"].passed, "a run of the checks alone sees it too"
 
 
-def test_a_run_with_failures_is_harmless_and_one_without_hope_is_a_failure(platform: Platform) -> None:
+def test_a_run_with_some_failures_succeeds_and_a_run_of_failures_alone_fails(platform: Platform) -> None:
     platform.lab.fill(300)
     hopeless = platform.materialize(failure_probability=1.0, max_attempts=1)
     assert not hopeless.success
@@ -113,14 +115,15 @@ def test_a_job_fills_the_source_of_the_experiment(connection: Connection) -> Non
         config = {"ops": {"fill_topic": {"config": {"topic": topic.name, "count": 500}}}}
         assert job.execute_in_process(instance=instance, run_config=config).success
         (observed,) = instance.fetch_observations(dg.AssetKey(topic.name), limit=1).records
-    assert sum(there.stable for there in bounds(connection, topic.name).values()) == 500
-    told = observed.asset_observation
-    assert told is not None
-    assert (told.metadata["last_stable_offset"].value, told.metadata["next"].value) == (500, 500)
+    assert sum(partition.stable for partition in bounds(connection, topic.name).values()) == 500
+    observation = observed.asset_observation
+    assert observation is not None
+    metadata = observation.metadata
+    assert (metadata["last_stable_offset"].value, metadata["next"].value) == (500, 500)
     connection.admin.delete_topics([topic.name])[topic.name].result()
 
 
-def test_what_a_failed_run_committed_is_told_as_materialized(platform: Platform) -> None:
+def test_what_a_failed_run_committed_is_materialized(platform: Platform) -> None:
     lab = platform.lab
     lab.fill(300)
     assert platform.materialize().success
@@ -130,8 +133,8 @@ def test_what_a_failed_run_committed_is_told_as_materialized(platform: Platform)
         future.result()
     result = platform.materialize()
     assert not result.success
-    told = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(lab.sink)]
-    assert {event.partition for event in told} == {"0", "1"}, "partition 2 was refused, the others were committed"
+    events = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(lab.sink)]
+    assert {event.partition for event in events} == {"0", "1"}, "partition 2 was refused, the others were committed"
 
 
 def test_the_source_topic_is_observed(platform: Platform) -> None:

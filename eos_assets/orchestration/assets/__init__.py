@@ -1,1 +1,3 @@
-"""The assets of a pipeline."""
+"""The assets of a pipeline, and the experiment."""
+
+OWNERS = ["team:data-platform"]

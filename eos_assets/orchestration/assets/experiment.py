@@ -7,11 +7,12 @@ import dagster as dg
 
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import EosError
+from eos_assets.experiment.cell import Cell
 from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
 from eos_assets.experiment.report import markdown_charts, markdown_table
-from eos_assets.orchestration.assets.source_topic import OWNERS
-from eos_assets.orchestration.assets.transactional_topic import told
+from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.failures import eos_errors_as_failures
 from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import SparkResource
@@ -56,12 +57,11 @@ def parse_modes(names: list[str]) -> list[Mode]:
 def experiment(
     context: dg.AssetExecutionContext, config: ExperimentConfig, kafka: KafkaResource, spark: SparkResource
 ) -> dg.MaterializeResult[None]:
-    matrix = told(config.matrix)
-    result = told(
-        lambda: run_experiment(
-            matrix, spark.spark_session, kafka.connection(), lambda done, cell: context.log.info(f"{done}: {cell}")
-        )
-    )
+    def report_progress(done: int, cell: Cell) -> None:
+        context.log.info(f"{done} cells are done, next: {cell}")
+
+    with eos_errors_as_failures():
+        result = run_experiment(config.matrix(), spark.spark_session, kafka.connection(), report_progress)
     anomalies = find_anomalies(result.results)
     if anomalies:
         raise dg.Failure("; ".join(anomalies), metadata=metadata(result), allow_retries=False)

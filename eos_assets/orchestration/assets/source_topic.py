@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
@@ -11,21 +11,20 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds
-from eos_assets.orchestration.lineage import RECORD, schema
-from eos_assets.orchestration.partitions import add_missing
+from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.lineage import RECORD, column_schema
+from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.run.plan import make_plan
 
-OWNERS = ["team:data-platform"]
-
 
 def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
-    """The topic that these pipelines read: its bounds, its growth, and how far each of them lags behind."""
+    """The topic that these pipelines read. An observation shows its offsets and the lag of each reader."""
     names = ", ".join(pipeline.name for pipeline in readers)
     spec = dg.AssetSpec(
         topic,
-        description=f"The Kafka topic {topic}, read by {names}. Observing it tells its offsets and each reader's lag.",
-        metadata={"dagster/column_schema": schema(RECORD)},
+        description=f"The Kafka topic {topic}, read by {names}. An observation shows its offsets and lags.",
+        metadata={"dagster/column_schema": column_schema(RECORD)},
         group_name=readers[0].name,
         kinds={"kafka"},
         owners=OWNERS,
@@ -34,78 +33,67 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
 
     def observe(context: dg.AssetExecutionContext, kafka: KafkaResource) -> dg.ObserveResult:
         connection = kafka.connection()
-        add_missing(context.instance, topic, connection)
-        found = bounds(connection, topic)
-        told = observed(context.instance, topic, found)
-        return dg.ObserveResult(asset_key=spec.key, metadata={**told, **lags(readers, connection)})
+        add_new_partitions(context.instance, topic, connection)
+        offsets = observation_metadata(context.instance, topic, bounds(connection, topic))
+        return dg.ObserveResult(asset_key=spec.key, metadata={**offsets, **lags(readers, connection)})
 
-    return observable(spec, observe)
+    return observable_asset(spec, observe)
 
 
-def observable(spec: dg.AssetSpec, observe: Callable[..., dg.ObserveResult]) -> dg.AssetsDefinition:
-    """Dagster calls this decorator a beta; it is the only one that takes a whole spec, with owners and kinds."""
+def observable_asset(spec: dg.AssetSpec, observe: Callable[..., dg.ObserveResult]) -> dg.AssetsDefinition:
+    """Make an observable asset of a whole spec, with owners and kinds. Only this decorator, a beta, takes one."""
+    name = "".join(c if c.isalnum() else "_" for c in spec.key.path[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        made: dg.AssetsDefinition = dg.multi_observable_source_asset(
-            specs=[spec], name=f"observe_{identifier(spec.key.path[-1])}"
-        )(observe)
-    return made
+        asset: dg.AssetsDefinition = dg.multi_observable_source_asset(specs=[spec], name=f"observe_{name}")(observe)
+    return asset
 
 
-def observed(instance: dg.DagsterInstance, topic: str, found: dict[int, Bounds]) -> dict[str, Any]:
-    """What an observation of a topic tells."""
+def observation_metadata(instance: dg.DagsterInstance, topic: str, partitions: Mapping[int, Bounds]) -> dict[str, Any]:
+    """The metadata of an observation: the offsets of a topic, and its growth since the last observation."""
+    stable = sum(partition.stable for partition in partitions.values())
     return {
-        **totals(found),
-        **rate(instance, dg.AssetKey(topic), found),
-        "partitions": partition_table(found),
-    }
-
-
-def totals(found: dict[int, Bounds]) -> dict[str, int | float]:
-    return {
-        "partition_count": len(found),
-        "log_start": sum(b.start for b in found.values()),
-        "last_stable_offset": sum(b.stable for b in found.values()),
-        "high_watermark": sum(b.high for b in found.values()),
+        "partition_count": len(partitions),
+        "log_start": sum(partition.start for partition in partitions.values()),
+        "last_stable_offset": stable,
+        "high_watermark": sum(partition.high for partition in partitions.values()),
         "observed_at": time.time(),
+        **growth(instance, topic, stable),
+        "partitions": offsets_table(partitions),
     }
 
 
-def rate(instance: dg.DagsterInstance, key: dg.AssetKey, found: dict[int, Bounds]) -> dict[str, float]:
-    """Records per second since the last observation."""
-    records = instance.fetch_observations(key, limit=1).records
+def growth(instance: dg.DagsterInstance, topic: str, stable: int) -> dict[str, float]:
+    """The records per second since the last observation."""
+    records = instance.fetch_observations(dg.AssetKey(topic), limit=1).records
     observation = records[0].asset_observation if records else None
     if observation is None or "observed_at" not in observation.metadata:
         return {}
-    before, at = (observation.metadata[name].value for name in ("last_stable_offset", "observed_at"))
+    before, observed_at = (observation.metadata[name].value for name in ("last_stable_offset", "observed_at"))
     assert isinstance(before, int | float)
-    assert isinstance(at, int | float)
-    seconds = max(0.001, time.time() - at)
-    return {"records_per_second": max(0.0, round((sum(b.stable for b in found.values()) - before) / seconds, 1))}
+    assert isinstance(observed_at, int | float)
+    seconds = max(0.001, time.time() - observed_at)
+    return {"records_per_second": max(0.0, round((stable - before) / seconds, 1))}
 
 
 def lags(readers: list[Pipeline], connection: Connection) -> dict[str, int | str]:
-    """How far each reader lags behind; of one that cannot go on, why."""
+    """The lag of each reader that has been set up."""
     existing = connection.metadata().topics
     return {f"lag_{reader.name}": lag(reader, connection) for reader in readers if reader.names().ledger in existing}
 
 
 def lag(reader: Pipeline, connection: Connection) -> int | str:
+    """The lag of a reader, or the problem that keeps it from resuming."""
     try:
         return sum(plan.lag for plan in make_plan(reader, connection))
     except EosError as error:
         return error.problem
 
 
-def partition_table(found: dict[int, Bounds]) -> dg.TableMetadataValue:
+def offsets_table(partitions: Mapping[int, Bounds]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
         [
             dg.TableRecord({"partition": p, "log_start": b.start, "last_stable": b.stable, "high_watermark": b.high})
-            for p, b in sorted(found.items())
+            for p, b in sorted(partitions.items())
         ]
     )
-
-
-def identifier(topic: str) -> str:
-    """A topic's name as Dagster allows names of ops."""
-    return "".join(c if c.isalnum() else "_" for c in topic)

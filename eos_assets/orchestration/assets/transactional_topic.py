@@ -1,19 +1,22 @@
-"""The sink topics of a pipeline as assets, partitioned by Kafka partition: one Spark job for many partitions."""
+"""The topics that a pipeline writes in its transactions as assets, partitioned by Kafka partition."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+from pydantic import Field
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.errors import EosError
-from eos_assets.experiment.faults import Faults
-from eos_assets.orchestration.assets.source_topic import OWNERS
-from eos_assets.orchestration.keys import dead_letters_key, source_keys, topic_key
+from eos_assets.experiment.faults import KINDS, Faults
+from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.failures import eos_errors_as_failures
+from eos_assets.orchestration.keys import dead_letters_key, pool_name, source_keys, topic_key
 from eos_assets.orchestration.ledger_metadata import ledger_metadata
-from eos_assets.orchestration.lineage import LEDGER, PROVENANCE, RECORD, schema
+from eos_assets.orchestration.lineage import LEDGER, PROVENANCE, RECORD, column_schema
+from eos_assets.orchestration.logs import forward_messages
 from eos_assets.orchestration.partitions import topic_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
@@ -22,31 +25,31 @@ from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
 
-Answer = TypeVar("Answer")
-
 
 class RunConfig(dg.Config):
-    """What may be chosen in the launchpad for one run."""
+    """The options of one run."""
 
-    max_records: int | None = None
-    #: Source partition → where the run ends at the latest: a sensor says up to where the source is proven.
-    upto: dict[str, int] | None = None
-    max_attempts: int = 20
-    failure_probability: float = 0.0
-    #: before_commit, after_commit or kill.
-    failure_kind: str = "before_commit"
-    seed: int = 0
-    #: The worker of this partition is killed once, in the middle of a transaction.
-    kill_partition: int | None = None
+    max_records: int | None = Field(default=None, description="At most this number of offsets of each partition.")
+    upto: dict[str, int] | None = Field(
+        default=None, description="Source partition → the offset before which the run ends. A sensor sets it."
+    )
+    max_attempts: int = Field(default=20, description="The number of Spark jobs after which the run gives up.")
+    failure_probability: float = Field(default=0.0, description="Fault injection: of each transaction to fail.")
+    failure_kind: str = Field(default="before_commit", description=f"Fault injection: {', '.join(KINDS)}.")
+    seed: int = Field(default=0, description="Fault injection: the same seed fails the same transactions.")
+    kill_partition: int | None = Field(
+        default=None, description="Fault injection: kill the worker of this partition once, within a transaction."
+    )
 
-
-def pool_of(pipeline: Pipeline) -> str:
-    """One run at a time is politeness; fencing is the guarantee."""
-    return f"eos_{pipeline.name}"
+    def faults(self) -> Faults:
+        faults = Faults(self.failure_probability, self.seed, kind=self.failure_kind)
+        if self.kill_partition is None:
+            return faults
+        return replace(faults, failpoint="mid_produce", action="exit", partition=self.kill_partition)
 
 
 def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.AssetsDefinition:
-    """All that one transaction writes. A materialization brings the chosen partitions up to the last stable offset."""
+    """The topics that one transaction writes. A run advances the chosen partitions to the last stable offset."""
     specs = topic_specs(pipeline, declared)
 
     @dg.multi_asset(
@@ -54,7 +57,7 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         name=pipeline.name,
         partitions_def=topic_partitions(pipeline.source.name),
         backfill_policy=dg.BackfillPolicy.single_run(),
-        pool=pool_of(pipeline),
+        pool=pool_name(pipeline),
         can_subset=True,
     )
     def materialize(
@@ -65,48 +68,54 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
         lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         partitions = sorted(int(key) for key in context.partition_keys)
-        options = RunOptions(
-            partitions=partitions,
-            max_records=config.max_records,
-            upto=None if config.upto is None else {p: config.upto.get(str(p), 0) for p in partitions},
-            max_attempts=config.max_attempts,
-            faults=told(lambda: failures(config)),
-            lake=lake.address() if pipeline.stateful else None,
-            accepted_spark=Settings.load().accept_spark,
-            say=context.log.warning,
-        )
-        report = told(lambda: run_pipeline(pipeline, spark.spark_session, kafka.connection(), options))
-        if not report.complete:
+        with eos_errors_as_failures(), forward_messages(context.log):
+            options = RunOptions(
+                partitions=partitions,
+                max_records=config.max_records,
+                upto=None if config.upto is None else {p: config.upto.get(str(p), 0) for p in partitions},
+                max_attempts=config.max_attempts,
+                faults=config.faults(),
+                lake=lake.address() if pipeline.stateful else None,
+                accepted_spark=Settings.load().accept_spark,
+            )
+            report = run_pipeline(pipeline, spark.spark_session, kafka.connection(), options)
+
+        def metadata(topic: str, partition: int) -> dict[str, Any]:
+            return ledger_metadata(pipeline, report, partition, topic, context.run.run_id)
+
+        if not report.complete:  # some transactions may have been committed
             for partition in sorted({entry.partition for entry in report.entries}):
-                for topic, spec in specs.items():  # the run failed, and this was committed all the same
-                    metadata = ledger_metadata(pipeline, report, partition, topic, context.run.run_id)
-                    yield dg.AssetMaterialization(spec.key, partition=str(partition), metadata=metadata)
-            raise dg.Failure(why(report), allow_retries=True)
-        for partition in context.partition_keys:
+                for topic, spec in specs.items():
+                    yield dg.AssetMaterialization(
+                        spec.key, partition=str(partition), metadata=metadata(topic, partition)
+                    )
+            raise dg.Failure(failure_description(report), allow_retries=True)
+        for key in context.partition_keys:
             for topic, spec in specs.items():
-                metadata = ledger_metadata(pipeline, report, int(partition), topic, context.run.run_id)
                 if spec.key in context.selected_asset_keys:
-                    context.add_asset_metadata(metadata, spec.key, partition)
-                else:  # nobody asked for it, and it was written all the same: in the same transactions
-                    context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata))
-        for key in context.selected_asset_keys:
-            yield dg.MaterializeResult(asset_key=key)
+                    context.add_asset_metadata(metadata(topic, int(key)), spec.key, key)
+                else:  # not selected, but written in the same transactions
+                    context.log_event(
+                        dg.AssetMaterialization(spec.key, partition=key, metadata=metadata(topic, int(key)))
+                    )
+        for asset_key in context.selected_asset_keys:
+            yield dg.MaterializeResult(asset_key=asset_key)
 
     return materialize
 
 
 def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, dg.AssetSpec]:
-    """Topic → its asset: the sinks, the dead letters, and what is written about them in the same transaction."""
+    """Topic → its asset: the sinks, the dead letters, the ledger and the provenance maps."""
     name, source, names = pipeline.name, pipeline.source.name, pipeline.names()
-    beside = [topic_key(pipeline, sink.name).to_user_string() for sink in pipeline.sinks]
+    sinks = [topic_key(pipeline, sink.name).to_user_string() for sink in pipeline.sinks]
 
-    def spec(key: dg.AssetKey, layer: str, description: str, columns: dict[str, str]) -> dg.AssetSpec:
+    def spec(key: dg.AssetKey, layer: str, description: str, columns: pa.Schema) -> dg.AssetSpec:
         return dg.AssetSpec(
             key,
             deps=source_keys(pipeline, declared),
             skippable=True,
             description=description,
-            metadata={"dagster/column_schema": schema(columns)},
+            metadata={"dagster/column_schema": column_schema(columns)},
             group_name=name,
             owners=OWNERS,
             code_version=pipeline.code_version,
@@ -119,7 +128,7 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, d
             sink.name: spec(
                 topic_key(pipeline, sink.name),
                 "transactional",
-                f"What **{name}** makes of `{source}`, in Kafka transactions, exactly once.\n\n"
+                f"The outputs of **{name}** for the records of `{source}`, in Kafka transactions, exactly once.\n\n"
                 f"{inspect.getdoc(pipeline.transform) or ''}",
                 RECORD,
             )
@@ -128,41 +137,27 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, d
         names.dead_letters: spec(
             dead_letters_key(pipeline),
             "dead_letters",
-            f"The records of `{source}` that **{name}** rejected, with their own bytes and the reason.",
+            f"The records of `{source}` that **{name}** rejected, with their bytes and the reason.",
             RECORD,
         ),
         names.ledger: spec(
             dg.AssetKey(names.ledger),
             "ledger",
-            f"The one truth about **{name}**: an entry per committed transaction, written inside it.",
+            f"The position of **{name}**: one entry per transaction, written inside it.",
             LEDGER,
         ),
         names.provenance: spec(
             dg.AssetKey(names.provenance),
             "provenance",
-            f"Which record of {' and '.join(beside)} came from which record of `{source}`, written in the same "
+            f"Which record of {' and '.join(sinks)} came from which record of `{source}`, written in the same "
             "transaction.",
             PROVENANCE,
         ),
     }
 
 
-def failures(config: RunConfig) -> Faults:
-    chance = Faults(config.failure_probability, config.seed, kind=config.failure_kind)
-    if config.kill_partition is None:
-        return chance
-    return replace(chance, failpoint="mid_produce", action="exit", partition=config.kill_partition)
-
-
-def told(work: Callable[[], Answer]) -> Answer:
-    """A user's mistake is a failure with its remedy, not a stack trace."""
-    try:
-        return work()
-    except EosError as error:
-        raise dg.Failure(f"{error.problem} {error.remedy}", allow_retries=False) from error
-
-
-def why(report: RunReport) -> str:
-    reasons = [f"partition {o.partition}: {o.reason}" for o in report.outcomes if o.reason]
-    given = "; ".join([*report.failures[-1:], *reasons]) or "the attempts were used up"
-    return f"{report.pipeline} did not reach its goal in {report.attempts} attempt(s): {given}"
+def failure_description(report: RunReport) -> str:
+    """Why a run is incomplete: the last failed job, and the partitions that were refused."""
+    reasons = [f"partition {outcome.partition}: {outcome.reason}" for outcome in report.outcomes if outcome.reason]
+    reason = "; ".join([*report.failures[-1:], *reasons]) or "all attempts were used"
+    return f"{report.pipeline} did not complete in {report.attempts} attempt(s): {reason}"

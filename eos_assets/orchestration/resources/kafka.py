@@ -1,4 +1,4 @@
-"""The Kafka cluster, as a Dagster resource."""
+"""The Kafka cluster as a Dagster resource."""
 
 from dataclasses import replace
 
@@ -13,11 +13,13 @@ from eos_assets.platform.settings import MECHANISMS, PROTOCOLS, Settings
 
 
 class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
-    """How the assets reach Kafka. Connects on first use. What is not given here comes from the environment, and that
-    is where secrets belong; in code say `password=EnvVar("MY_PASSWORD")`, never the password."""
+    """How the assets connect to Kafka. Fields that are not given come from the environment.
+
+    Secrets belong into the environment: write `password=EnvVar("MY_PASSWORD")`, never the password.
+    """
 
     bootstrap_servers: str = Field(
-        default="", description="host:port,…; default: EOS_BOOTSTRAP_SERVERS, else `eos up`."
+        default="", description="host:port,…; default: EOS_BOOTSTRAP_SERVERS, else that of `eos up`."
     )
     security_protocol: str = Field(default="", description="Default: EOS_KAFKA_SECURITY_PROTOCOL.")
     sasl_mechanism: str = Field(default=DEFAULT_MECHANISM, description="With a security_protocol given here.")
@@ -28,8 +30,8 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
     def connection(self) -> Connection:
         settings = Settings.load()
         if not self.bootstrap_servers:
-            known = connect(settings)
-            return replace(known, security=self.security()) if self.security_protocol else known
+            connection = connect(settings)
+            return replace(connection, security=self.security()) if self.security_protocol else connection
         security = self.security() if self.security_protocol else credentials(settings)
         return Connection(self.bootstrap_servers, security=security, production=settings.profile == "production")
 
@@ -39,7 +41,7 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
             ("sasl_mechanism", self.sasl_mechanism, MECHANISMS),
         ):
             if value not in allowed:
-                raise EosError(f"KafkaResource has {name}={value}.", f"Use one of {', '.join(allowed)}.")
+                raise EosError(f"KafkaResource: {name}={value!r} is not valid.", f"Use one of {', '.join(allowed)}.")
         return Security(
             self.security_protocol, self.sasl_mechanism, self.username, self.password, authority=self.authority
         )

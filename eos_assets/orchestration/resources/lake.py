@@ -1,4 +1,4 @@
-"""The lake, as a Dagster resource: where the Delta tables are."""
+"""The lake as a Dagster resource: where the Delta tables are."""
 
 from dagster import ConfigurableResource
 from pydantic import Field

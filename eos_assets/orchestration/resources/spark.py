@@ -1,4 +1,4 @@
-"""The Spark session, through dagster-pyspark: in-process, Spark Connect or a cluster, by one setting."""
+"""The Spark session as a Dagster resource: in-process, Spark Connect or a cluster, chosen by one setting."""
 
 import os
 import socket
@@ -23,14 +23,14 @@ from eos_assets.platform.spark_session import IN_PROCESS, session_config
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How long a Spark Connect server may take to accept a connection.
-KNOCK_SECONDS = 5
+#: The time that a Spark Connect server may take to accept a connection.
+CONNECT_SECONDS = 5
 
 
 class SparkResource(LazyPySparkResource):
-    """A session that starts on first use. `spark_config` adds to the project's own configuration."""
+    """A session that starts when it is first used."""
 
-    spark_config: dict[str, Any] = Field(default={}, description="More Spark settings; they win over the project's.")
+    spark_config: dict[str, Any] = Field(default={}, description="Spark settings that override those of the project.")
     address: str = Field(default="", description="in-process, connect, spark://… or sc://…; default: EOS_SPARK.")
 
     def _init_session(self) -> None:
@@ -38,60 +38,60 @@ class SparkResource(LazyPySparkResource):
             settings = Settings.load()
             address = spark_address(settings, self.address)
             if not address.startswith("sc://"):
-                find_java()  # a clear error instead of PySpark's
-                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever the PATH has
+                find_java()  # raises a clearer error than PySpark
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not the first one of the PATH
                 if settings.spark_python:
                     os.environ["PYSPARK_PYTHON"] = settings.spark_python
             elif urlsplit(address).hostname in LOOPBACK_HOSTS:
                 bypass_proxy()
-            session = started(address, {**session_config(address, settings), **self.spark_config})
-            of_eos_up = address == RunningServers(settings.home).address_of("spark")  # that one runs this very code
-            ship(session, address, settings, package=not of_eos_up)
+            session = start_session(address, {**session_config(address, settings), **self.spark_config})
+            local_server = address == RunningServers(settings.home).address_of("spark")  # it runs this very code
+            ship(session, address, settings, package=not local_server)
             self._spark_session = session
 
 
-def started(address: str, config: dict[str, Any]) -> "SparkSession":
+def start_session(address: str, config: dict[str, Any]) -> "SparkSession":
     from pyspark.errors.utils import is_debugging_enabled
 
-    be_quiet()
+    silence_query_loggers()
     try:
-        knock(address)
+        check_reachable(address)
         session: SparkSession = spark_session_from_config(config)
     except Exception as failure:
-        why = (str(failure).splitlines() or [type(failure).__name__])[0]
+        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
         raise EosError(
-            f"No Spark session at {hide_token(address.partition('/;')[0])}: {hide_token(why)}",
-            "Check EOS_SPARK, and that it is reachable.",
+            f"Spark session at {hide_token(address.partition('/;')[0])} failed to start: {hide_token(reason)}",
+            "Check EOS_SPARK, and that its server is reachable.",
         ) from failure
     is_debugging_enabled()  # PySpark decides once whether errors name the line of code: here a session is active
     return session
 
 
-def knock(address: str) -> None:
-    """A Spark Connect server that nobody reaches is told at once: PySpark would try again for minutes, in silence. One
-    behind a proxy is left to PySpark."""
+def check_reachable(address: str) -> None:
+    """Raise immediately if a Spark Connect server is not reachable: PySpark would retry for minutes without a message.
+    Behind a proxy, leave it to PySpark."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     proxied = {"grpc", "https", "http"} & set(getproxies()) and not proxy_bypass(host)
     if parts.scheme == "sc" and not proxied:
-        socket.create_connection((host, parts.port or CONNECT_PORT), KNOCK_SECONDS).close()
+        socket.create_connection((host, parts.port or CONNECT_PORT), CONNECT_SECONDS).close()
 
 
-def be_quiet() -> None:
-    """PySpark logs every error of a query with its Java stack before it raises it; what it means is told by us."""
+def silence_query_loggers() -> None:
+    """PySpark logs every error of a query with its Java stack before it raises it. Our errors state what it means."""
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 
 
-def spark_address(settings: Settings, wanted: str = "") -> str:
-    """The address to use: the wanted one, else EOS_SPARK, else a running `eos up`, else in-process."""
-    address = wanted or settings.spark or ""
+def spark_address(settings: Settings, given: str = "") -> str:
+    """The address to use: the given one, else EOS_SPARK, else that of a running `eos up`, else in-process."""
+    address = given or settings.spark or ""
     if address in ("", "connect"):
         running = RunningServers(settings.home).address_of("spark")
         if running is None and address == "connect":
-            raise EosError("EOS_SPARK=connect, but no Spark Connect server runs here.", "Start one with `eos up`.")
+            raise EosError("EOS_SPARK=connect, but no Spark Connect server is running.", "Start one with `eos up`.")
         return running or IN_PROCESS
     if address == "in-process":
         return IN_PROCESS

@@ -1,4 +1,4 @@
-"""One setting chooses where Spark runs; in-process it retries a task that dies."""
+"""The setting that chooses where Spark runs, and how its workers start and fail."""
 
 import os
 import shlex
@@ -38,29 +38,32 @@ from eos_assets_tests.waiting import wait_for
         ("sc://host:15002", "sc://host:15002"),
     ],
 )
-def test_one_setting_chooses(settings: Settings, wanted: str, address: str) -> None:
+def test_the_setting_chooses_the_address(settings: Settings, wanted: str, address: str) -> None:
     assert spark_address(settings.model_copy(update={"spark": wanted or None})) == address
 
 
-def test_an_address_that_is_none_is_refused(settings: Settings) -> None:
-    with pytest.raises(EosError, match="EOS_SPARK=sprak://host is no address"):
+def test_an_invalid_address_is_refused(settings: Settings) -> None:
+    with pytest.raises(EosError, match="EOS_SPARK=sprak://host is not an address"):
         spark_address(settings.model_copy(update={"spark": "sprak://host"}))
 
 
-def test_connect_without_a_server_says_how_to_start_one(settings: Settings) -> None:
+def test_connect_without_a_server_fails_with_the_remedy(settings: Settings) -> None:
     with pytest.raises(EosError, match="Start one with `eos up`"):
         spark_address(settings.model_copy(update={"spark": "connect"}))
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_nobody_reaches_is_told_at_once_and_without_secrets(settings: Settings) -> None:
-    port = ReservedPort()  # nobody listens there
-    begun = time.monotonic()
-    for place, why in ((f"127.0.0.1:{port.number}", "Connection refused"), ("nowhere.invalid", "not known|resolution")):
-        with pytest.raises(EosError, match=f"No Spark session at sc://{place}: .*({why})") as told:
+def test_an_unreachable_server_fails_immediately_and_without_secrets(settings: Settings) -> None:
+    port = ReservedPort()  # nothing listens on it
+    started = time.monotonic()
+    for place, reason in (
+        (f"127.0.0.1:{port.number}", "Connection refused"),
+        ("nowhere.invalid", "not known|resolution"),
+    ):
+        with pytest.raises(EosError, match=f"Spark session at sc://{place} failed to start: .*({reason})") as raised:
             SparkResource(address=f"sc://{place}/;token=secret;x-key=secret").spark_session  # noqa: B018
-        assert "secret" not in str(told.value)
-    assert time.monotonic() - begun < 20
+        assert "secret" not in str(raised.value)
+    assert time.monotonic() - started < 20
     port.release()
 
 
@@ -71,7 +74,7 @@ def test_a_path_with_spaces_is_one_option(settings: Settings, monkeypatch: pytes
 
 
 class Artifacts:
-    """A session of Spark Connect that only remembers what was shipped to it."""
+    """A session of Spark Connect that records what is shipped to it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -81,7 +84,7 @@ class Artifacts:
         self.names += [Path(file).name for file in files]
 
 
-def test_the_server_of_eos_up_gets_the_code_of_its_user_and_others_get_ours_too(
+def test_the_server_of_eos_up_receives_the_code_of_its_user_and_others_receive_ours_too(
     settings: Settings, tmp_path: Path
 ) -> None:
     own = settings.model_copy(update={"home": tmp_path, "py_files": (tmp_path / "mine.py",)})
@@ -94,9 +97,7 @@ def test_the_server_of_eos_up_gets_the_code_of_its_user_and_others_get_ours_too(
     assert nothing.names == []
 
 
-def test_the_servers_of_eos_up_find_the_code_of_their_user_wherever_they_work(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_the_servers_of_eos_up_find_the_code_of_their_user_from_any_folder(settings: Settings, tmp_path: Path) -> None:
     own = settings.model_copy(update={"py_files": (tmp_path / "mine.py", tmp_path / "other.zip")})
     assert Stack(own).dagster_environment()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
 
@@ -116,7 +117,7 @@ def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_worker_that_spark_leaves_ends_quietly() -> None:
-    """Spark's daemon alone, and a connection that is closed before the first word."""
+    """Spark's daemon alone, and a connection that is closed before the first message."""
     command = [sys.executable, "-m", "eos_assets.platform.worker_startup"]
     environment = {**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "secret", "SPARK_REUSE_WORKER": "1"}
     pipe = subprocess.PIPE
@@ -131,7 +132,7 @@ def test_a_worker_that_spark_leaves_ends_quietly() -> None:
 
 
 def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:
-    """Spark's own zips and jars on a worker's path would be read again before every task."""
+    """Spark's zips and jars on a worker's path would be read again before every task."""
 
     def path(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -143,7 +144,7 @@ def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:
 
 
 def test_spark_4_2_starts_its_workers_through_our_daemon(spark: SparkSession) -> None:
-    """A worker is forked from it: the modules of a task are there before the task, and the acknowledgements quick."""
+    """A worker is forked from it, so the modules of a task are imported before the task."""
     assert spark.version.startswith("4.2.")
 
     def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

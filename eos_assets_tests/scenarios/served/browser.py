@@ -1,4 +1,4 @@
-"""A real browser in front of the Dagster UI: the machine's own Chromium, headless, driven by Playwright."""
+"""A browser for the Dagster UI: the installed Chromium, headless, driven by Playwright."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-#: None where no browser is installed. Playwright never fetches one.
+#: None if no browser is installed. The tests never download one.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = [
     "--disable-quic",
@@ -21,7 +21,7 @@ PATIENCE_MS = 30_000
 
 @contextmanager
 def open_page(address: str, height: int = 900) -> Iterator[Page]:
-    """One window of the UI; relative addresses are those of the webserver."""
+    """A page of the UI. Relative addresses are those of the webserver."""
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, *as_root])

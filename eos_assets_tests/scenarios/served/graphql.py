@@ -1,4 +1,4 @@
-"""A real Dagster webserver, asked over GraphQL as its own UI does."""
+"""A client of a Dagster webserver that uses GraphQL, as the UI does."""
 
 import contextlib
 import json
@@ -15,28 +15,28 @@ CLICKED = "__ASSET_JOB"
 
 @dataclass(frozen=True)
 class Run:
-    """One run: when it was asked for and ended, and when each of its steps was at work."""
+    """One run: when it was created and ended, and the start and end of each of its steps."""
 
     id: str
     job: str
     status: str
-    asked: float
+    created: float
     ended: float | None
     tags: dict[str, str]
     steps: dict[str, tuple[float, float]]
 
 
 class Graphql:
-    """Questions to one webserver."""
+    """Queries to one webserver."""
 
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def ask(self, query: str, **variables: Any) -> Any:
-        body = json.dumps({"query": query, "variables": variables}).encode()
+    def query(self, text: str, **variables: Any) -> Any:
+        body = json.dumps({"query": text, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.address}/graphql", body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            content = json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            content = json.load(response)
         assert "errors" not in content, content["errors"]
         return content["data"]
 
@@ -59,21 +59,21 @@ class Graphql:
                 {tag["key"]: tag["value"] for tag in row["tags"]},
                 {s["stepKey"]: (s["startTime"], s["endTime"]) for s in row["stepStats"] if s["endTime"]},
             )
-            for row in self.ask(query, f=wanted)["runsOrError"]["results"]
+            for row in self.query(query, f=wanted)["runsOrError"]["results"]
         ]
 
     def finished(self, job: str) -> str | None:
-        """The id of a run of a job that has come to its end."""
+        """The id of a run of a job that has ended."""
         query = "query($f: RunsFilter!) {runsOrError(filter: $f) {... on Runs {results {runId}}}}"
-        ended = self.ask(query, f={"pipelineName": job, "statuses": ENDED})["runsOrError"]["results"]
+        ended = self.query(query, f={"pipelineName": job, "statuses": ENDED})["runsOrError"]["results"]
         return str(ended[0]["runId"]) if ended else None
 
     def status(self, run_id: str) -> str:
         query = "query($id: ID!) {runOrError(runId: $id) {... on Run {status}}}"
-        return str(self.ask(query, id=run_id)["runOrError"]["status"])
+        return str(self.query(query, id=run_id)["runOrError"]["status"])
 
     def ended(self, run_id: str) -> str | None:
-        """The status of a run, once it has come to its end."""
+        """The status of a run, once it has ended."""
         status = self.status(run_id)
         return status if status in ENDED else None
 
@@ -86,11 +86,11 @@ class Graphql:
                 assetKey {path} partition metadataEntries {label ... on IntMetadataEntry {intValue}}
             }
         }}}}"""
-        found: list[dict[str, Any]] = self.ask(query, id=run_id)["logsForRun"]["events"]
-        return found
+        events: list[dict[str, Any]] = self.query(query, id=run_id)["logsForRun"]["events"]
+        return events
 
     def figures(self, run_id: str, *key: str) -> list[dict[str, int | None]]:
-        """What the materializations of an asset in one run tell: label → number, None of what is no number."""
+        """The metadata of an asset's materializations in one run: label → number, None if it is not a number."""
         return [
             {entry["label"]: entry.get("intValue") for entry in event["metadataEntries"]}
             for event in self.events(run_id)
@@ -107,18 +107,18 @@ class Graphql:
         query = """query($s: InstigationSelector!) {instigationStateOrError(instigationSelector: $s) {
             ... on InstigationState {ticks(limit: 20) {status skipReason runIds error {message}}}
         }}"""
-        state = self.ask(query, s={**LOCATION, "name": sensor})["instigationStateOrError"]
-        found: list[dict[str, Any]] = state.get("ticks", [])
-        return found
+        state = self.query(query, s={**LOCATION, "name": sensor})["instigationStateOrError"]
+        ticks: list[dict[str, Any]] = state.get("ticks", [])
+        return ticks
 
     def partitions(self, *key: str) -> list[str]:
         """The partition keys of an asset."""
         query = "query($k: AssetKeyInput!) {assetNodeOrError(assetKey: $k) {... on AssetNode {partitionKeys}}}"
-        found: list[str] = self.ask(query, k={"path": key})["assetNodeOrError"]["partitionKeys"]
-        return found
+        keys: list[str] = self.query(query, k={"path": key})["assetNodeOrError"]["partitionKeys"]
+        return keys
 
     def launch(self, job: str, tags: dict[str, str], config: dict[str, Any] | None = None, assets: Any = None) -> str:
-        """Launches a job of the project's code location, for partitions or a range by its tags."""
+        """Launch a job of the project's code location, for the partitions that its tags name."""
         query = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
             __typename ... on LaunchRunSuccess {run {runId}} ... on PythonError {message}
         }}"""
@@ -127,27 +127,27 @@ class Graphql:
             "runConfigData": config or {},
             "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
         }
-        answer = self.ask(query, p=params)["launchRun"]
+        answer = self.query(query, p=params)["launchRun"]
         assert answer["__typename"] == "LaunchRunSuccess", answer
         return str(answer["run"]["runId"])
 
     def backfill(self, topics: list[str], partitions: list[str]) -> str:
-        """A backfill of these assets, as the UI launches it for several partitions."""
+        """Launch a backfill of these assets, as the UI does for several partitions."""
         query = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $p) {
             __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}
         }}"""
         params = {"assetSelection": [{"path": [topic]} for topic in topics], "partitionNames": partitions}
-        answer = self.ask(query, p=params)["launchPartitionBackfill"]
+        answer = self.query(query, p=params)["launchPartitionBackfill"]
         assert answer["__typename"] == "LaunchBackfillSuccess", answer
         return str(answer["backfillId"])
 
     @contextlib.contextmanager
     def closed_pool(self, pool: str) -> Iterator[None]:
-        """Meanwhile no run of this pool starts: they wait in the queue, and are all there when it opens again."""
+        """Keep the runs of this pool in the queue meanwhile."""
         close = "mutation($pool: String!) {setConcurrencyLimit(concurrencyKey: $pool, limit: 0)}"
         reopen = "mutation($pool: String!) {deleteConcurrencyLimit(concurrencyKey: $pool)}"
-        self.ask(close, pool=pool)
+        self.query(close, pool=pool)
         try:
             yield
         finally:
-            self.ask(reopen, pool=pool)  # the limit of dagster.yaml applies again
+            self.query(reopen, pool=pool)  # the limit of dagster.yaml applies again

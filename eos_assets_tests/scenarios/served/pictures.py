@@ -1,4 +1,4 @@
-"""The pictures of the README, taken anew: starts a stack, brings the squares over, takes them, ends it all."""
+"""Takes the pictures of the README from a stack of its own."""
 
 import tempfile
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from eos_assets_tests.scenarios.served.test_ui import ASSETS
 FOLDER = project_root(Path(__file__).parent) / "docs" / "pictures"
 #: Several fills, so that there is something to see over time.
 FILLS = (40_000, 25_000, 60_000)
-#: The graph is higher than it is wide.
+#: The graph is taller than it is wide.
 GRAPH_HEIGHT = 1000
 
 
@@ -22,7 +22,7 @@ def main() -> None:
         served = start(Path(folder), cleanup, entry_point=None)
         for done, count in enumerate(FILLS, start=1):
             served.eos("fill", "datasource", "--count", str(count))
-            eventually(lambda wanted=done: brought_over(served) == wanted)  # type: ignore[misc]
+            eventually(lambda wanted=done: successful_runs(served) == wanted)  # type: ignore[misc]
         FOLDER.mkdir(exist_ok=True)
         with open_page(served.address, GRAPH_HEIGHT) as page:
             ui.open_group(page, "squares", ASSETS)
@@ -32,7 +32,7 @@ def main() -> None:
             page.screenshot(path=FOLDER / "partitions-and-checks.png")
 
 
-def brought_over(served: ServedStack) -> int:
+def successful_runs(served: ServedStack) -> int:
     return sum(run.status == "SUCCESS" for run in served.dagster.runs("squares_job"))
 
 

@@ -1,4 +1,4 @@
-"""Pipelines beside the project's own, found through an entry point: one behind another, and one that fails at first."""
+"""Pipelines of the tests, found through an entry point: one downstream of another, and one that fails at first."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def doubles(records: DataFrame) -> DataFrame:
 
 @pipeline(source=Topic("moody-in", partitions=1), sink=Topic("moody-out", partitions=1))
 def moody(records: DataFrame) -> DataFrame:
-    """Every record as it is, once the service it asks is there."""
+    """Every record unchanged, once the service that it needs is available."""
     if not Path(os.environ[SERVICE]).exists():
-        raise RuntimeError("the service is not there")
+        raise RuntimeError("the service is not available")
     return records.select("key", "value", "origin")

@@ -1,4 +1,4 @@
-"""What `eos up` starts, with pipelines of the tests beside the project's own: servers as a user has them."""
+"""The servers of `eos up`, with pipelines of the tests beside the project's own."""
 
 import json
 import os
@@ -21,13 +21,13 @@ from eos_assets_tests.scenarios.served.pipelines import SERVICE
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
 from eos_assets_tests.waiting import wait_for
 
-#: Seconds for what takes some on an idle machine: servers, a browser and runs share two cores.
+#: In seconds. Servers, a browser and runs share two cores.
 PATIENCE = 300
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
-def eventually(condition: Callable[[], Found]) -> Found:
-    """Asks once a second: each question costs the webserver a good part of a core."""
+def eventually(condition: Callable[[], Value]) -> Value:
+    """Evaluate the condition once a second, because each query costs the webserver a good part of a core."""
     return wait_for(condition, PATIENCE, pause=1.0)
 
 
@@ -51,30 +51,30 @@ class ServedStack:
         return json.loads(self.eos(*args, "--json", status=status))
 
     def generate(self, *options: str) -> list[str]:
-        """Files of transactions; returns where they are."""
+        """Generate files of transactions and return their paths."""
         return [line.split("  ")[0] for line in self.eos("files", "generate", *options).splitlines()]
 
     def announce(self, *files: str) -> None:
         self.eos("files", "announce", *files)
 
     def produce(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
-        """Plain records, key and value alike, by a producer that knows nothing of the project."""
+        """Produce records with equal key and value, by a plain producer."""
         producer = Producer({"bootstrap.servers": self.connection.bootstrap_servers})
         for value in values:
             producer.produce(topic, value, value, partition)
         producer.flush()
 
     def count(self, topic: str) -> int:
-        """How many records a reader of committed data sees."""
+        """The number of records that a read_committed consumer sees."""
         return sum(1 for p in self.connection.partitions(topic) for _ in read_partition(self.connection, topic, p))
 
 
 def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> ServedStack:
-    """`eos up` in a home of its own. `cleanup` ends it, also if it fails halfway."""
+    """Run `eos up` in a home of its own. `cleanup` ends it, also if the start fails."""
     home, service = folder / "home", folder / "service"
-    found = [str(project_root(Path(__file__).parent)), os.environ.get("PYTHONPATH", "")]
+    path = [str(project_root(Path(__file__).parent)), os.environ.get("PYTHONPATH", "")]
     if entry_point:
-        found.insert(0, str(package(folder / "package", entry_point)))
+        path.insert(0, str(package(folder / "package", entry_point)))
     env = {
         **free_ports(),
         **QUICKLY_COMPILED,
@@ -83,7 +83,7 @@ def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> Serve
         "EOS_SPARK": "",
         "EOS_FILES_ROOT": str(folder / "incoming"),
         SERVICE: str(service),
-        "PYTHONPATH": os.pathsep.join(filter(None, found)),
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
     }
     cleanup.callback(lambda: Stack(Settings.load({**os.environ, **env})).down())
     eos("up", status=0, **env)
@@ -93,7 +93,7 @@ def start(folder: Path, cleanup: ExitStack, *, entry_point: str | None) -> Serve
 
 
 def package(folder: Path, module: str) -> Path:
-    """An installed package that names its pipelines, as a user's would."""
+    """An installed package that declares its pipelines by an entry point, as a user's does."""
     about = folder / "eos_tests_pipelines-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: eos-tests-pipelines\nVersion: 1.0\n")

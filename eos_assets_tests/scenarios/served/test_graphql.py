@@ -1,4 +1,4 @@
-"""The platform over GraphQL, as its own UI asks: runs of the sensor, of a range, and of the checks alone."""
+"""The platform over GraphQL, as the UI uses it: runs of a sensor, of a range, and of the checks alone."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
 pytestmark = pytest.mark.timeout(1200)
 
 
-def test_dagster_joins_what_already_runs(served: ServedStack) -> None:
+def test_up_keeps_the_servers_that_are_running(served: ServedStack) -> None:
     before = served.report("status")
     assert {server["name"] for server in before["servers"]} == {
         "kafka-1",
@@ -20,21 +20,21 @@ def test_dagster_joins_what_already_runs(served: ServedStack) -> None:
     }
     for command in (["up"], ["up", "--no-dagster"]):
         served.eos(*command)
-        assert served.report("status") == before, "what runs is kept"
+        assert served.report("status") == before, "running servers are kept"
     served.eos("doctor")
 
 
-def test_the_sensor_brings_new_records_over_and_the_next_pipeline_goes_on(served: ServedStack) -> None:
+def test_the_sensor_runs_a_pipeline_on_new_records_and_then_the_next_one(served: ServedStack) -> None:
     run = eventually(lambda: served.dagster.finished("squares_job")) or ""
     assert served.dagster.status(run) == "SUCCESS"
     checks = served.dagster.check_evaluations(run)
     assert set(checks) == {*INVARIANTS, AUDIT_CHECK}
     assert all(checks.values())
-    told = served.dagster.figures(run, "datasink")
-    assert sum(figures["records_in"] or 0 for figures in told) == FILLED
-    assert all({"range", "transactional_id", "ledger", "records_per_second"} <= set(figures) for figures in told)
-    behind = eventually(lambda: served.dagster.finished("doubles_job")) or ""
-    assert served.dagster.status(behind) == "SUCCESS", "one pipeline's sink is the next one's source"
+    partitions = served.dagster.figures(run, "datasink")
+    assert sum(figures["records_in"] or 0 for figures in partitions) == FILLED
+    assert all({"range", "transactional_id", "ledger", "records_per_second"} <= set(figures) for figures in partitions)
+    downstream = eventually(lambda: served.dagster.finished("doubles_job")) or ""
+    assert served.dagster.status(downstream) == "SUCCESS", "one pipeline's sink is the next one's source"
     eventually(lambda: served.count("doubled") == FILLED)
 
 

@@ -1,4 +1,4 @@
-"""One run of a pipeline at a time, although a click, a backfill and the sensor ask for one at once."""
+"""One run of a pipeline at a time, although a click, a backfill and the sensor request one together."""
 
 from itertools import pairwise
 
@@ -10,13 +10,13 @@ from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
 pytestmark = pytest.mark.timeout(1200)
 
 
-def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) -> None:
+def test_runs_of_one_pipeline_never_overlap(served: ServedStack) -> None:
     dagster, count = served.dagster, served.count("datasource")
     eventually(lambda: dagster.partitions("datasink") == ["0", "1", "2"])
     eventually(lambda: all(run.ended for run in dagster.runs()))
     before = {run.id for run in dagster.runs()}
 
-    def asked() -> list[Run]:
+    def requested() -> list[Run]:
         return [run for run in dagster.runs() if run.id not in before and run.job in (CLICKED, "squares_job")]
 
     with dagster.closed_pool("eos_squares"):
@@ -24,9 +24,9 @@ def test_runs_of_one_pipeline_never_overlap_whoever_asks(served: ServedStack) ->
         eventually(lambda: dagster.runs(dagster__backfill=backfill))
         dagster.launch(CLICKED, {"dagster/partition": "1"}, assets=[{"path": ["datasink"]}])
         served.produce("datasource", [b"%d" % number for number in range(10**9, 10**9 + 300)], partition=2)
-        eventually(lambda: [run.status for run in asked()] == ["QUEUED"] * 3)
-    eventually(lambda: all(run.ended for run in asked()))
-    runs = sorted(asked(), key=lambda run: run.steps["squares"])
+        eventually(lambda: [run.status for run in requested()] == ["QUEUED"] * 3)
+    eventually(lambda: all(run.ended for run in requested()))
+    runs = sorted(requested(), key=lambda run: run.steps["squares"])
     assert [run.status for run in runs] == ["SUCCESS"] * 3
     assert sum("eos/try" in run.tags for run in runs) == 1, "one is the sensor's"
     for earlier, later in pairwise(runs):

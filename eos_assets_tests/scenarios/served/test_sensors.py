@@ -1,11 +1,11 @@
-"""Sensors with real daemons: a chain is followed, failed runs are tried again later, a topic that grows is followed."""
+"""The sensors with a real daemon: a chain of pipelines, a failed run that is repeated, and a topic that grows."""
 
 import psutil
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from eos_assets.local.daemon import ORPHANED
-from eos_assets.orchestration.tries import FIRST_WAIT_SECONDS
+from eos_assets.orchestration.sensors.backoff import FIRST_DELAY_SECONDS
 from eos_assets_tests.scenarios.served.graphql import Graphql, Run
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually
 
@@ -21,12 +21,12 @@ def test_a_new_file_flows_through_to_the_balances_by_sensors_alone(served: Serve
     for pipeline in ("file_transactions", "balances"):
         runs = ended_runs(dagster, f"{pipeline}_job")
         assert {run.status for run in runs} == {"SUCCESS"}
-        assert all("eos/try" in run.tags for run in runs), "nobody but the sensor asked"
+        assert all("eos/try" in run.tags for run in runs), "only the sensor requested runs"
         assert served.report("verify", pipeline, "--full")["holds"]
 
 
 def ended_runs(dagster: Graphql, job: str) -> list[Run]:
-    """All runs of a job, once there is one and none is under way."""
+    """All runs of a job, once there is one and none is active."""
 
     def ended() -> list[Run]:
         runs = dagster.runs(job)
@@ -35,8 +35,8 @@ def ended_runs(dagster: Graphql, job: str) -> list[Run]:
     return eventually(ended)
 
 
-def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition_joins(served: ServedStack) -> None:
-    """The service that `moody` asks comes after its second try; meanwhile its source grows."""
+def test_a_failed_run_is_repeated_until_it_succeeds_and_a_new_partition_is_read(served: ServedStack) -> None:
+    """The service that `moody` needs is available after its second run; meanwhile its source grows."""
     dagster = served.dagster
     served.produce("moody-in", [b"1", b"2"])
     eventually(lambda: len(dagster.runs("moody_job")) >= 2)
@@ -48,26 +48,26 @@ def test_a_failed_run_is_tried_again_later_until_it_succeeds_and_a_new_partition
     eventually(lambda: all(run.ended for run in dagster.runs("moody_job")))
     *later, second, first = dagster.runs("moody_job")
     assert first.status == "FAILURE"
-    assert "given up" not in str(dagster.ticks("moody_new_records"))
+    assert "Gave up" not in str(dagster.ticks("moody_new_records"))
     assert [first.tags["eos/try"], second.tags["eos/try"]] == ["1", "2"]
-    assert second.asked - first.asked >= FIRST_WAIT_SECONDS, "not at once"
+    assert second.created - first.created >= FIRST_DELAY_SECONDS, "not immediately"
     assert "SUCCESS" in [run.status for run in (*later, second)]
     assert dagster.partitions("moody-out") == ["0", "1"]
     assert served.report("verify", "moody", "--full")["holds"]
 
 
 def test_a_run_that_died_with_its_daemon_is_run_again(served: ServedStack) -> None:
-    """F22. Everything of the daemon is killed in the middle of a run; `eos up` brings it back."""
+    """F22. The daemon and its processes are killed in the middle of a run; `eos up` starts it again."""
     dagster = served.dagster
     eventually(lambda: all(run.ended for run in dagster.runs("squares_job")))
     before = {run.id for run in dagster.runs("squares_job")}
     served.produce("datasource", [b"%d" % number for number in range(2 * 10**9, 2 * 10**9 + 200)])
 
-    def under_way() -> str | None:
+    def active_run() -> str | None:
         started = [run.id for run in dagster.runs("squares_job") if run.id not in before and run.status == "STARTED"]
         return started[0] if started else None
 
-    died = eventually(under_way) or ""
+    died = eventually(active_run) or ""
     (daemon,) = (server["pid"] for server in served.report("status")["servers"] if server["name"] == "dagster-daemon")
     for process in (psutil.Process(daemon), *psutil.Process(daemon).children(recursive=True)):
         process.kill()

@@ -1,4 +1,4 @@
-"""The UI in a real browser: the graph shows the pipeline, a click materializes, a failed check is red and says why."""
+"""The UI in a browser: the graph, materializing by clicks, and a failed check with its counter-example."""
 
 from collections.abc import Iterator
 
@@ -46,22 +46,22 @@ def test_the_graph_shows_the_pipeline(served: ServedStack) -> None:
 
 
 def test_partitions_are_materialized_by_clicking(page: Page, served: ServedStack) -> None:
-    served.announce(*served.generate("--count", "50", "--files", "6"))  # and so, by sensors, all three have records
+    served.announce(*served.generate("--count", "50", "--files", "6"))  # the sensors run all three
     clicked = {asset: click(page, served, asset) for asset in SOURCES}
     eventually(lambda: all(map(served.dagster.ended, clicked.values())))
     for asset, (pipeline, source) in SOURCES.items():
         run = clicked[asset]
         assert served.dagster.status(run) == "SUCCESS"
-        asked_again = [run for run in served.dagster.runs(f"{pipeline}_checks") if "dagster/sensor_name" in run.tags]
-        assert asked_again == [], "checks that a run is about to evaluate have not failed"
-        told = [e for e in served.dagster.events(run) if e["__typename"] == "MaterializationEvent"]
-        assert {e["partition"] for e in told if e["assetKey"]["path"] == [asset]} == {"1"}
+        repeated = [run for run in served.dagster.runs(f"{pipeline}_checks") if "dagster/sensor_name" in run.tags]
+        assert repeated == [], "checks that a run will evaluate have not failed"
+        events = [e for e in served.dagster.events(run) if e["__typename"] == "MaterializationEvent"]
+        assert {e["partition"] for e in events if e["assetKey"]["path"] == [asset]} == {"1"}
         page.goto(f"/assets/{asset}?view=partitions&partition=1")  # a sensor's run may be the latest by now
         expect(page.get_by_text(f"eos/{pipeline}/{source}/1")).to_be_visible()
 
 
 def click(page: Page, served: ServedStack, asset: str) -> str:
-    """Materializes partition 1 of an asset that has records; returns the run."""
+    """Materialize partition 1 of an asset that has records, and return the run."""
     eventually(lambda: served.dagster.partitions(asset) == ["0", "1", "2"])
     eventually(lambda: served.count(asset) > 0)
     before = {run.id for run in served.dagster.runs(CLICKED)}
@@ -70,12 +70,12 @@ def click(page: Page, served: ServedStack, asset: str) -> str:
 
 
 def test_a_failed_check_is_red_and_names_its_counter_example(page: Page, served: ServedStack) -> None:
-    """The record that nobody sent goes to the sink of the last pipeline, so that nothing else is spoilt."""
+    """The invented record is in the sink of the last pipeline, where no other test reads."""
     eventually(lambda: served.dagster.finished("doubles_job"))
     served.produce("doubled", [b"4711"])
     ui.open_check(page, "doubled", "none_invented")
     page.get_by_role("button", name="Execute all").click()
-    expect.set_options(timeout=PATIENCE * 1000)  # a sensor has failed checks evaluated again, and meanwhile none is red
+    expect.set_options(timeout=PATIENCE * 1000)  # a sensor runs failed checks again, and meanwhile none is red
     page.set_default_timeout(PATIENCE * 1000)
     expect(page.get_by_text("topic=doubled, sink_partition=0")).to_be_visible()
     expect(page.get_by_text("1 records without an origin")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Everything that Dagster shows of the declared pipelines, from one call."""
+"""The Dagster definitions of declared pipelines."""
 
 from collections.abc import Iterable
 
@@ -12,12 +12,13 @@ from eos_assets.orchestration.assets.transactional_topic import transactional_to
 from eos_assets.orchestration.checks import audit_check, declared_check, invariant_checks
 from eos_assets.orchestration.jobs import checks_job, fill_source, run_job
 from eos_assets.orchestration.keys import writers_of, written_topics
-from eos_assets.orchestration.sensors import failed_checks, new_records
-from eos_assets.orchestration.stuck import stuck
+from eos_assets.orchestration.sensors.failed_checks import failed_checks
+from eos_assets.orchestration.sensors.new_records import new_records
+from eos_assets.orchestration.sensors.stuck_partitions import stuck_partitions
 
 
 def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
-    """Source topics, transactional topics, audit tables, checks, jobs and sensors."""
+    """The source topics, and for each pipeline its transactional topics, audit tables, checks, jobs and sensors."""
     declared = list(pipelines)
     written = {topic for pipeline in declared for topic in written_topics(pipeline)}
     readers: dict[str, list[Pipeline]] = {}
@@ -25,24 +26,25 @@ def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
         readers.setdefault(pipeline.source.name, []).append(pipeline)
     sources = [source_topic(topic, reading) for topic, reading in readers.items() if topic not in written]
     return dg.Definitions.merge(
-        dg.Definitions(assets=sources, jobs=[fill_source]), *(one_pipeline(pipeline, declared) for pipeline in declared)
+        dg.Definitions(assets=sources, jobs=[fill_source]),
+        *(definitions_of(pipeline, declared) for pipeline in declared),
     )
 
 
-def one_pipeline(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions:
+def definitions_of(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions:
     assets = [transactional_topic(pipeline, declared), audit_tables(pipeline, declared)]
     assets += [state_snapshot(pipeline)] if pipeline.stateful else []
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
     checks += [declared_check(pipeline, check) for check in pipeline.checks]
-    run, prove = run_job(pipeline, assets), checks_job(pipeline, checks)
+    run, evaluate = run_job(pipeline, assets), checks_job(pipeline, checks)
     upstream = writers_of(pipeline.source.name, declared)
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
-        jobs=[run, prove],
+        jobs=[run, evaluate],
         sensors=[
             new_records(pipeline, run, upstream),
-            failed_checks(pipeline, run, prove),
-            stuck(pipeline),
+            failed_checks(pipeline, run, evaluate),
+            stuck_partitions(pipeline),
         ],
     )
