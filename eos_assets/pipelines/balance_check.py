@@ -1,24 +1,21 @@
 """The check of `balances` that every balance is the sum of its transactions, recomputed from the topics."""
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
 
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Check, Finding
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.kafka.connection import Connection
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.topic_frames import TopicFrames
 from eos_assets.verify.window_reader import read_window
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from eos_assets.declare.pipeline import Pipeline
-    from eos_assets.kafka.connection import Connection
-
 NAME = "balances_are_sums"
 
 
-def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "Connection") -> Finding:
+def balances_are_sums(pipeline: Pipeline, spark: SparkSession, connection: Connection) -> Finding:
     """A transaction is accepted if it has an output. Its account and amount are read from the source, its balance from
     the output, and the provenance map ties the two: nothing that the function computed is trusted."""
     context = PipelineContext(pipeline, spark, connection)
@@ -40,18 +37,14 @@ def balances_are_sums(pipeline: "Pipeline", spark: "SparkSession", connection: "
     return compare_balances(add_totals(bookings))
 
 
-def accepted_transactions(maps: "DataFrame", ends: dict[int, int]) -> "DataFrame":
+def accepted_transactions(maps: DataFrame, ends: dict[int, int]) -> DataFrame:
     """The map entries of outputs, without those of transactions after the window."""
-    from pyspark.sql import functions as f
-
     end = f.create_map(*(f.lit(number) for item in ends.items() for number in item))
     in_window = f.col("start") < end[f.col("source_partition")]
     return maps.where(in_window & (f.col("topic") == 0) & (f.col("sink_offset") >= 0))
 
 
-def read_transactions(records: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def read_transactions(records: DataFrame) -> DataFrame:
     transaction = f.try_parse_json(f.col("value").cast("string"))
     return records.select(
         f.col("partition").alias("source_partition"),
@@ -61,9 +54,7 @@ def read_transactions(records: "DataFrame") -> "DataFrame":
     )
 
 
-def read_balances(records: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def read_balances(records: DataFrame) -> DataFrame:
     output = f.col("value").cast("string")
     return records.select(
         f.col("partition").alias("sink_partition"),
@@ -74,18 +65,13 @@ def read_balances(records: "DataFrame") -> "DataFrame":
     )
 
 
-def add_totals(bookings: "DataFrame") -> "DataFrame":
+def add_totals(bookings: DataFrame) -> DataFrame:
     """Add the sum of the amounts of the account, up to and including each transaction."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
     so_far = Window.partitionBy("account").orderBy("source_offset")
     return bookings.withColumn("total", f.sum("amount").over(so_far).cast("decimal(38,2)"))
 
 
-def is_correct() -> "Column":
-    from pyspark.sql import functions as f
-
+def is_correct() -> Column:
     account = f.col("account")
     return (
         f.col("total").eqNullSafe(f.col("balance"))
@@ -95,9 +81,7 @@ def is_correct() -> "Column":
     )
 
 
-def compare_balances(bookings: "DataFrame") -> Finding:
-    from pyspark.sql import functions as f
-
+def compare_balances(bookings: DataFrame) -> Finding:
     counts = bookings.agg(
         f.count_distinct("account").alias("accounts"),
         f.count("*").alias("transactions"),
