@@ -12,7 +12,7 @@ from eos_assets.errors import EosError
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.topics import existing_topics
-from eos_assets.verify.trace import Link, origin_of, outcome_of, unnamed, without_output
+from eos_assets.verify.trace import Link, explain_missing_origin, explain_missing_outcome, origin_of, outcome_of
 
 
 @click.command("trace")
@@ -38,9 +38,9 @@ def trace_command(topic: str, partition: int, offset: int, from_source: bool, mo
         show(links)
         return
     if from_source:
-        reason = "; ".join(f"{p.name}: {without_output(p, connection, partition, offset)}" for p in pipelines)
+        reason = "; ".join(f"{p.name}: {explain_missing_outcome(p, connection, partition, offset)}" for p in pipelines)
     else:
-        reason = unnamed(connection, topic, partition, offset)
+        reason = explain_missing_origin(connection, topic, partition, offset)
     console().print(f"{topic}/{partition}/{offset}: {reason}", markup=False)
     raise click.exceptions.Exit(0 if from_source else 1)
 

@@ -1,4 +1,4 @@
-"""Where a sink record came from, and what became of a source record: read from the provenance maps."""
+"""Trace a sink record to its origin, or a source record to its outputs, in the provenance maps."""
 
 import functools
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.offsets import Bounds, bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import LedgerEntry
@@ -19,7 +19,7 @@ from eos_assets.run.plan import make_plan
 
 @dataclass(frozen=True)
 class Link:
-    """One output, or one skip, tied to its source record and its transaction."""
+    """One output, or one skip, with its source record and its transaction."""
 
     source: str
     became: str
@@ -27,40 +27,38 @@ class Link:
     entry: LedgerEntry | None
 
 
-def maps(pipeline: Pipeline, connection: Connection, partition: int) -> Iterator[ProvenanceMap]:
-    for message in read_partition(connection, pipeline.names().provenance, partition):
-        yield provenance.read(message)
-
-
 def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition: int, offset: int) -> Link | None:
     """The source record of one sink record; None if no committed map names it."""
     for source_partition in connection.partitions(pipeline.source.name):
-        for found in maps(pipeline, connection, source_partition):
-            if (found.topic, found.partition) != (topic, partition):
+        for one in read_maps(pipeline, connection, source_partition):
+            if (one.topic, one.partition) != (topic, partition):
                 continue
-            at = int(np.searchsorted(found.sink_offsets, offset))
-            if at < len(found.sink_offsets) and found.sink_offsets[at] == offset:
-                entry = entry_of(pipeline, connection, found.source_partition, found.start)
-                return link(pipeline, found, at, entry)
+            row = int(np.searchsorted(one.sink_offsets, offset))
+            if row < len(one.sink_offsets) and one.sink_offsets[row] == offset:
+                return link(pipeline, one, row, entry_of(pipeline, connection, one.source_partition, one.start))
     return None
 
 
 def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> list[Link]:
     """What became of one source record: outputs, dead letters or a skip; empty if nothing yet."""
     there = bounds(connection, pipeline.source.name, [partition])[partition]
-    found: list[Link] = []
+    links: list[Link] = []
     if offset < there.high:  # maps may outlive their source records
-        found = sorted(links_of(pipeline, connection, partition, offset), key=lambda one: one.sequence)
-    if not found and not there.start <= offset < there.high:
-        place, deleted = f"{pipeline.source.name}/{partition}", f"; {offset} was deleted, and no map names it"
-        if there.start == there.high:
-            raise EosError(f"{place} is empty{deleted * (offset < there.start)}.", "Choose another partition.")
-        why = deleted if offset < there.start else f"; {offset} is not among them"
-        raise EosError(f"{place} holds the offsets {there.start} to {there.high - 1}{why}.", "Choose one of those.")
-    return found
+        links = sorted(links_of(pipeline, connection, partition, offset), key=lambda link: link.sequence)
+    if not links and not there.start <= offset < there.high:
+        raise offset_out_of_range(f"{pipeline.source.name}/{partition}", offset, there)
+    return links
 
 
-def unnamed(connection: Connection, topic: str, partition: int, offset: int) -> str:
+def offset_out_of_range(place: str, offset: int, there: Bounds) -> EosError:
+    deleted = f"; {offset} was deleted, and no map names it" if offset < there.start else ""
+    if there.start == there.high:
+        return EosError(f"{place} is empty{deleted}.", "Choose another partition.")
+    reason = deleted or f"; {offset} is not among them"
+    return EosError(f"{place} holds the offsets {there.start} to {there.high - 1}{reason}.", "Choose one of those.")
+
+
+def explain_missing_origin(connection: Connection, topic: str, partition: int, offset: int) -> str:
     """Why no map names a sink record."""
     there = bounds(connection, topic, [partition])[partition]
     if offset < there.high:
@@ -68,17 +66,8 @@ def unnamed(connection: Connection, topic: str, partition: int, offset: int) -> 
     return "the partition is empty" if there.start == there.high else f"the partition ends at {there.high}"
 
 
-def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> Iterator[Link]:
-    if partition not in connection.partitions(pipeline.names().provenance):
-        return  # the source has grown, and no run has seen it yet
-    entry_at = functools.cache(lambda start: entry_of(pipeline, connection, partition, start))
-    for found in maps(pipeline, connection, partition):
-        for at in np.flatnonzero(found.source_offsets == offset):
-            yield link(pipeline, found, int(at), entry_at(found.start))
-
-
-def without_output(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:
-    """Why nothing names a source record."""
+def explain_missing_outcome(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:
+    """Why no map names a source record."""
     (plan,) = make_plan(pipeline, connection, partitions=[partition])
     if offset >= plan.position:
         return "not yet processed"
@@ -86,16 +75,29 @@ def without_output(pipeline: Pipeline, connection: Connection, partition: int, o
         return "no record: a marker, or aborted"
     if pipeline.drops:
         return "dropped by the transform"
-    return "processed; retention has taken the map that says what it became"
+    return "processed; retention has removed the map that names its outcome"
 
 
-def link(pipeline: Pipeline, found: ProvenanceMap, at: int, entry: LedgerEntry | None) -> Link:
-    skipped = found.partition < 0  # a sink may have that name
-    became = SKIPPED if skipped else f"{found.topic}/{found.partition}/{found.sink_offsets[at]}"
+def read_maps(pipeline: Pipeline, connection: Connection, partition: int) -> Iterator[ProvenanceMap]:
+    for message in read_partition(connection, pipeline.names().provenance, partition):
+        yield provenance.read(message)
+
+
+def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> Iterator[Link]:
+    if partition not in connection.partitions(pipeline.names().provenance):
+        return  # the source has grown, and no run has read it yet
+    cached_entry = functools.cache(lambda start: entry_of(pipeline, connection, partition, start))
+    for one in read_maps(pipeline, connection, partition):
+        for row in np.flatnonzero(one.source_offsets == offset):
+            yield link(pipeline, one, int(row), cached_entry(one.start))
+
+
+def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | None) -> Link:
+    is_skip = one.partition < 0  # a sink may have the name that maps of skips have for a topic
     return Link(
-        source=f"{pipeline.source.name}/{found.source_partition}/{found.source_offsets[at]}",
-        became=became,
-        sequence=int(found.sequences[at]),
+        source=f"{pipeline.source.name}/{one.source_partition}/{one.source_offsets[row]}",
+        became=SKIPPED if is_skip else f"{one.topic}/{one.partition}/{one.sink_offsets[row]}",
+        sequence=int(one.sequences[row]),
         entry=entry,
     )
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.verify import trace
-from eos_assets.verify.trace import entry_of, origin_of, outcome_of, without_output
+from eos_assets.verify.trace import entry_of, explain_missing_outcome, origin_of, outcome_of
 from eos_assets_tests.run.lab import Lab, MakeLab
 
 
@@ -41,7 +41,7 @@ def test_dead_letters_and_skips_are_traced(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
-def test_a_record_of_many_outputs_is_traced_with_one_look_at_the_ledger_and_after_its_deletion(
+def test_a_record_of_many_outputs_is_traced_with_one_read_of_the_ledger_and_after_its_deletion(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spread(records: DataFrame) -> DataFrame:
@@ -58,12 +58,12 @@ def test_a_record_of_many_outputs_is_traced_with_one_look_at_the_ledger_and_afte
     for future in lab.connection.admin.delete_records([TopicPartition(lab.source, 0, 2)]).values():
         future.result()
     assert len(became(lab, 1)) == 30
-    for offset, told in ((0, "0 was deleted, and no map names it"), (3, "3 is not among them")):
-        with pytest.raises(EosError, match=told):
+    for offset, message in ((0, "0 was deleted, and no map names it"), (3, "3 is not among them")):
+        with pytest.raises(EosError, match=message):
             became(lab, offset)
 
 
-def test_a_dropped_record_and_one_that_is_still_to_come_are_told_apart(make_lab: MakeLab) -> None:
+def test_a_dropped_record_differs_from_one_that_is_not_processed_yet(make_lab: MakeLab) -> None:
     def some(records: DataFrame) -> DataFrame:
         return records.where("origin.offset = 1").select("value", "origin")
 
@@ -72,5 +72,5 @@ def test_a_dropped_record_and_one_that_is_still_to_come_are_told_apart(make_lab:
     assert lab.run().complete
     lab.produce([b"2"])
     assert [became(lab, offset) for offset in range(3)] == [[], [f"{lab.sink}/0/0"], []]
-    assert without_output(lab.pipeline, lab.connection, 0, 0) == "dropped by the transform"
-    assert without_output(lab.pipeline, lab.connection, 0, 2) == "not yet processed"
+    assert explain_missing_outcome(lab.pipeline, lab.connection, 0, 0) == "dropped by the transform"
+    assert explain_missing_outcome(lab.pipeline, lab.connection, 0, 2) == "not yet processed"
