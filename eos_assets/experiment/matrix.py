@@ -99,7 +99,7 @@ def run_experiment(
     )
     cells = list(matrix.cells())
     with runner.sources(len(cells) + 1):
-        runner.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # a cold Spark would make the first cell look slow
+        runner.measure(Cell(Mode.EXACTLY_ONCE, KINDS[0], 0.0), 0)  # warms up Spark for the first cell
         for done, cell in enumerate(cells):
             progress(done, cell)
             experiment.results.append(runner.measure(cell, done + 1))

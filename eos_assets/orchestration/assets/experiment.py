@@ -48,7 +48,7 @@ def parse_modes(names: list[str]) -> list[Mode]:
 
 
 @dg.asset(
-    description="The same failures under three deliveries, and what each did to the records.",
+    description="Three deliveries under the same failures, and how many records each lost or doubled.",
     group_name="experiment",
     kinds={"kafka", "spark"},
     owners=OWNERS,

@@ -1,1 +1,1 @@
-"""The sensors of a pipeline: they request runs for new records and failed checks, and report what does not advance."""
+"""The sensors of a pipeline: they request runs for new records and failed checks, and raise alerts."""

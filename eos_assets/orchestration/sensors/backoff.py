@@ -3,13 +3,13 @@
 import json
 from dataclasses import dataclass, field
 
-#: What does not advance is requested this number of times. The delay doubles with each request.
+#: The number of requests at one position. The delay doubles with each of them.
 MAX_REQUESTS = 5
 FIRST_DELAY_SECONDS = 10.0
 
 
 class SensorAlert(Exception):
-    """Something that an operator must look into. It fails each tick of the sensor, which the UI shows in red."""
+    """A problem that needs an operator. It fails each tick of the sensor, which the UI shows in red."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Requests:
 
 @dataclass
 class Cursor:
-    """The requests by source partition, or by the name of what is watched."""
+    """The requests, by source partition or by the name of something else that the sensor watches."""
 
     requests: dict[str, Requests] = field(default_factory=dict)
 
