@@ -25,7 +25,7 @@ INVARIANTS = {
     "none_missing": ("Every source record below the position has an output, a dead letter or a skip.", True),
     "none_invented": ("Every visible sink record has a committed, visible origin.", True),
     "ordered_within_partition": ("Origins rise with the sink offset, per source and sink partition.", True),
-    "routed_correctly": ("Every record is in the partition of its key, or in the one that the transform declared.", True),
+    "routed_correctly": ("Every record is in the partition of its key, or in the one that the transform set.", True),
     "ledger_tiles_source": ("The ledger covers the source with no gap and no overlap.", True),
     "ledger_matches_sink": ("Counts and digests in the ledger equal those of the sink.", True),
     "offsets_match_ledger": ("The committed group offset is the end of the ledger.", True),
