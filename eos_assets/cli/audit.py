@@ -48,9 +48,8 @@ def query(tables: AuditTables, sql: str) -> tuple[list[str], list[tuple[object, 
         result = tables.context.spark.sql(sql).limit(1000)
         return result.columns, [tuple(row) for row in result.collect()]
     except Exception as failure:
-        reason = str(failure).splitlines()[0]
+        reason, name = str(failure).splitlines()[0], tables.context.pipeline.name
         raise EosError(
             f"Spark cannot run the query: {reason}",
-            f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {tables.context.pipeline.name}` writes "
-            "them.",
+            f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {name}` writes them.",
         ) from failure
