@@ -1,4 +1,4 @@
-"""What a run did, over all its attempts."""
+"""The report of a run over all its attempts."""
 
 from dataclasses import dataclass, field
 
@@ -11,16 +11,16 @@ from eos_assets.sink.outcome import Outcome
 
 @dataclass
 class RunReport:
-    """What a run did. What was committed is read from the ledger, so it is true also where an attempt died."""
+    """What a run did. What it committed is read from the ledger, so it is true also where an attempt died."""
 
     run: str
     pipeline: str
     mode: Mode
     outcomes: list[Outcome] = field(default_factory=list)
     entries: list[LedgerEntry] = field(default_factory=list)
-    #: Source partition → where the last of these entries stands in the ledger topic.
+    #: Source partition → the offset of the last of these entries in the ledger topic.
     ledger_offsets: dict[int, int] = field(default_factory=dict)
-    #: Source partition → the range that the run set out to write, where there was one.
+    #: Source partition → the range that the run planned to write, without empty ones.
     planned: dict[int, OffsetRange] = field(default_factory=dict)
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
@@ -37,16 +37,16 @@ class RunReport:
         rows = [o for o in self.outcomes if o.partition == partition]
         last = rows[-1] if rows else None
         planned = self.planned.get(partition)
-        begun = last.start if last else planned.start if planned else 0
-        position = entries[-1].next if entries else last.next if last else begun
+        start = last.start if last else planned.start if planned else 0
+        position = entries[-1].next if entries else last.next if last else start
         code = Code(last.code) if last else Code.ALREADY_DONE
         if MEANINGS[code].reaction is Reaction.DONE:
-            short = planned is not None and position < planned.end and not self.complete
-            code = Code.GAVE_UP if short else Code.COMMITTED if entries else code
+            incomplete = planned is not None and position < planned.end and not self.complete
+            code = Code.GAVE_UP if incomplete else Code.COMMITTED if entries else code
         return Outcome(
             partition=partition,
             outcome=MEANINGS[code].outcome,
-            start=entries[0].start if entries else begun,
+            start=entries[0].start if entries else start,
             next=position,
             records_in=sum(e.records_in for e in entries),
             records_out=sum(e.records_out for e in entries),

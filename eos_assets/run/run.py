@@ -36,7 +36,7 @@ from eos_assets.sink.outcome import NO_PARTITION, Outcome
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.store import State
 from eos_assets.transform.result_schema import row_without_origin
-from eos_assets.transform.spark_errors import brief, classify
+from eos_assets.transform.spark_errors import classify, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +151,7 @@ class Run:
         self.report.ledger_offsets = {entry.partition: offset for offset, entry in entries}
 
     def _reach_goals(self, plans: list[PartitionPlan], goals: dict[int, int]) -> bool:
-        """Returns whether every partition is at its goal. What the source gains meanwhile waits for the next run."""
+        """Returns whether every partition is at its goal. Later source records are left to the next run."""
         fruitless = 0
         while lagging := [p for p in plans if p.position < goals.get(p.partition, 0)]:
             if fruitless == self.max_attempts:
@@ -169,7 +169,7 @@ class Run:
         return True
 
     def _attempt(self, plans: list[PartitionPlan]) -> tuple[list[Outcome], bool]:
-        """Run one job. Returns its outcomes, none if Spark gave it up, and whether the run got ahead by it."""
+        """Run one job. Returns its outcomes, none if Spark gave it up, and whether it made progress."""
         try:
             outcomes = self.jobs.run(plans, self.report.attempts)
         except EosError:
@@ -204,7 +204,7 @@ class Run:
         except EosError:
             raise
         except Exception as failure:
-            self._record_failure(brief(failure))
+            self._record_failure(summarize(failure))
         return self.poison_records.isolated > before
 
     def _record(self, outcomes: list[Outcome]) -> None:

@@ -44,7 +44,7 @@ class StatelessJobRunner(JobRunner):
             except Exception as failure:
                 if classify(failure).code is not Code.BATCH_TOO_LARGE:
                     raise
-                self.fast = False  # it is no failure: large records travel in batches of limited size
+                self.fast = False  # not a failure: large records need batches of limited size
         return self.write_rows(worker_rows(result), job, fast=False)
 
 

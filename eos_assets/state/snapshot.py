@@ -15,7 +15,7 @@ from eos_assets.declare.pipeline import TOMBSTONES_MS
 from eos_assets.errors import EosError
 from eos_assets.log.ledger import ChangelogOffsets, Genesis, LedgerEntry
 from eos_assets.state.changelog import Store, stores
-from eos_assets.transform.spark_errors import brief
+from eos_assets.transform.spark_errors import summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +87,7 @@ class Snapshot:
     def report_damage(self, failure: Exception) -> None:
         """A table that cannot be read is one that is lost: the changelog has it all."""
         self.damaged = True
-        self._warn(f"{self.path} cannot be read, so the changelog is replayed instead: {brief(failure)}")
+        self._warn(f"{self.path} cannot be read, so the changelog is replayed instead: {summarize(failure)}")
 
     def _warn(self, message: str) -> None:
         logger.warning(message, extra={"pipeline": self.context.pipeline.name})
@@ -142,7 +142,7 @@ class Snapshot:
             if not self.damaged:
                 raise
             raise EosError(
-                f"{self.path} is damaged and cannot be overwritten: {brief(failure)}",
+                f"{self.path} is damaged and cannot be overwritten: {summarize(failure)}",
                 "Remove the folder: the changelog holds all that it held.",
             ) from failure
         self.damaged, self._parts = False, None

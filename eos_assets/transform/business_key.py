@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.transform.source import SCHEMA
-from eos_assets.transform.spark_errors import brief
+from eos_assets.transform.spark_errors import summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +27,7 @@ def check_business_key(pipeline: Pipeline, spark: "SparkSession") -> None:
         assert spark.createDataFrame([], SCHEMA).select(business_key(pipeline)).columns
     except Exception as failure:
         raise EosError(
-            f"Pipeline {pipeline.name}: Unique(by={pipeline.unique.by!r}) is not valid: {brief(failure)}",
+            f"Pipeline {pipeline.name}: Unique(by={pipeline.unique.by!r}) is not valid: {summarize(failure)}",
             "Use a SQL expression over `key`, `value` and `headers`.",
         ) from failure
 

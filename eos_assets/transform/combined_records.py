@@ -59,14 +59,14 @@ def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
                 pipeline,
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
                 f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with "
-                "`Unique(by, within)`; to combine what one record gave, group by `origin`.",
+                "`Unique(by, within)`; to combine the rows of one record, group by `origin`.",
             )
     for operator in plan.operators:
         if operator.id in plan.meeting_points() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
             raise refusal(
                 pipeline,
                 f"joins its records with each other ({operator.name} in its plan)",
-                f"to compare a record with others, {STATEFUL}; to join what one record gave, join on `origin`.",
+                f"to compare a record with others, {STATEFUL}; to join the rows of one record, join on `origin`.",
             )
 
 

@@ -1,8 +1,8 @@
-"""The one place that reads what Spark reports about a failed job, and gives it a code.
+"""Classifies what Spark reports about a failed job. No other module reads Spark's texts.
 
-Spark reports an error by its class and its condition, and those are used wherever there are any. Some failures of the
-JVM have neither; they are recognised by the class names in Spark's own sentence. What a transform raises may quote a
-record, and a record may hold anything, so the text of such an error decides nothing.
+Spark reports an error by its class and its condition, and those decide where they exist. Some failures of the JVM have
+neither; they are recognised by the class names in Spark's own sentence. What a transform raises may quote a record, and
+a record may hold anything, so the text of such an error decides nothing.
 """
 
 import re
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pyspark.errors import QueryContext
     from pyspark.sql import Column
 
-#: How an expression of ours in a plan raises a code: `<mark><code>:<message>`. No record can know the mark.
+#: An expression of ours raises a code as `<mark><code>:<message>`. No record can contain the mark.
 RAISED = "USER_RAISED_EXCEPTION"
 MARK = f"eos:{secrets.token_hex(8)}:"
-#: Conditions of Spark's Kafka reader: a range is no longer what it was when it was planned.
+#: Conditions of Spark's Kafka reader: a range has changed since it was planned.
 KAFKA = "KAFKA_"
 UNREADABLE = "FAILED_READ_FILE"
 
-#: What ended a task follows where it ran. A worker that was killed has no class of its own.
+#: The class of what ended a task comes after the place where it ran. A killed worker is a sentence instead.
 TASK = re.compile(r"\(TID \d+\) \([^)]*\): ([\w.$]+(?:: Python worker exited unexpectedly[^.\n]*)?)")
 LOST = re.compile(
     r"org\.apache\.spark\.SparkException: Python worker exited|ExecutorLostFailure|org\.apache\.spark\.shuffle\."
     r"|java\.lang\.OutOfMemoryError|TaskKilled|TaskResultLost"
 )
-#: The same where the whole job ended, in Spark's first line.
+#: The same for a job that ended without a failed task, in Spark's first line.
 ENDED = re.compile(
     r"SparkContext was shut down|has failed the maximum allowable number of times|StatusCode\.UNAVAILABLE"
 )
@@ -47,7 +47,7 @@ FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in (\S+)\n(?:    (\S.*))?', 
 #: Frames of installed packages are not the user's own.
 INSTALLED = ("site-packages", "<frozen")
 MISSING = ("ModuleNotFoundError: ", "ImportError: ")
-#: Lines that name a place or a remedy instead of a cause.
+#: The beginnings of lines that name a place or a remedy instead of a cause.
 NO_CAUSE = ("File", "at ", "org.", "JVM", "Remedy: ")
 LONGEST = 500
 
@@ -73,30 +73,30 @@ def raise_code(code: Code, message: "Column") -> "Column":
 
 
 def classify(failure: BaseException) -> SparkFailure:
-    """The code of a failed job, and what to print of it."""
+    """Classify a failed job: its code, and what to print about it."""
     from pyspark.errors import PySparkException, PythonException
 
     text = str(failure)
     if isinstance(failure, KafkaException):
         return SparkFailure(Code.KAFKA_UNAVAILABLE, text)
     if isinstance(failure, PythonException):
-        return of_python(text)
+        return classify_python_error(text)
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
     if condition is None:
-        return of_the_jvm(text)
+        return classify_jvm_error(text)
     parameters = failure.getMessageParameters() or {}  # type: ignore[attr-defined]
     message = first_line(text)
     if condition == RAISED:
-        return of_a_plan(parameters.get("errorMessage", ""), message)
+        return classify_plan_error(parameters.get("errorMessage", ""), message)
     if condition.startswith(KAFKA):
         return SparkFailure(Code.KAFKA_UNAVAILABLE, message)
     if condition.startswith(UNREADABLE):
         return SparkFailure(Code.FILE_UNREADABLE, message)
-    return SparkFailure(Code.TRANSFORM_RAISED, message, in_the_query(failure.getQueryContext()))  # type: ignore[attr-defined]
+    return SparkFailure(Code.TRANSFORM_RAISED, message, query_location(failure.getQueryContext()))  # type: ignore[attr-defined]
 
 
-def in_the_query(contexts: "list[QueryContext] | None") -> str:
-    """Where the expression that failed was written: a line of code, or the text in a SQL query."""
+def query_location(contexts: "list[QueryContext] | None") -> str:
+    """The place of the expression that failed: a line of code, or the text of a SQL query."""
     from pyspark.errors import QueryContextType
 
     for context in contexts or []:
@@ -117,21 +117,21 @@ def unreadable_path(failure: BaseException) -> str:
     return (failure.getMessageParameters() or {}).get("path", "")
 
 
-def brief(failure: BaseException) -> str:
+def summarize(failure: BaseException) -> str:
     """One line that describes a failure."""
     return classify(failure).message
 
 
-def of_a_plan(raised: str, message: str) -> SparkFailure:
-    """A code of ours that an expression raised, or else what the transform raised."""
+def classify_plan_error(raised: str, message: str) -> SparkFailure:
+    """Classify what an expression raised: a code of ours, or else an error of the transform."""
     if raised.startswith(MARK):
-        code, _, words = raised.removeprefix(MARK).partition(":")
-        return SparkFailure(Code(code), words)
+        code, _, text = raised.removeprefix(MARK).partition(":")
+        return SparkFailure(Code(code), text)
     return SparkFailure(Code.TRANSFORM_RAISED, message)
 
 
-def of_python(text: str) -> SparkFailure:
-    """An error of a Python worker. Our own tasks return theirs, so it is the transform's."""
+def classify_python_error(text: str) -> SparkFailure:
+    """Classify an error of a Python worker. Our own tasks return their errors, so it is the transform's."""
     match = TRACEBACK.search(text)
     if match is None:
         return SparkFailure(Code.TRANSFORM_RAISED, first_line(text))
@@ -140,8 +140,8 @@ def of_python(text: str) -> SparkFailure:
     return SparkFailure(code, message, line_of_code(match.group(1)))
 
 
-def of_the_jvm(text: str) -> SparkFailure:
-    """An error with neither class nor condition of its own in Python."""
+def classify_jvm_error(text: str) -> SparkFailure:
+    """Classify an error that has neither a class nor a condition in Python."""
     task = TASK.search(text)
     kind = task.group(1) if task else text
     if LOST.match(kind) or ENDED.search(text.partition("\n")[0]):
@@ -151,20 +151,20 @@ def of_the_jvm(text: str) -> SparkFailure:
         code = Code.AUTHENTICATION_FAILED if denied.group(2) else Code.PERMISSION_DENIED
         return SparkFailure(code, line.strip()[:LONGEST])
     code = Code.KAFKA_UNAVAILABLE if CONNECTION.search(kind) else Code.TRANSFORM_RAISED
-    return SparkFailure(code, cause(text))
+    return SparkFailure(code, last_cause(text))
 
 
 def line_of_code(frames: str) -> str:
-    """The last frame that is not of an installed package; else the last one."""
-    found = [
+    """The last frame outside the installed packages, or else the last one."""
+    frames_by_path = [
         (path, f"{path}, line {number}, in {name}: {code}".rstrip(": "))
         for path, number, name, code in FRAME.findall(frames)
     ]
-    own = [line for path, line in found if not any(part in path for part in INSTALLED)]
-    return (own or [line for _, line in found] or [""])[-1]
+    own = [line for path, line in frames_by_path if not any(part in path for part in INSTALLED)]
+    return (own or [line for _, line in frames_by_path] or [""])[-1]
 
 
-def cause(text: str) -> str:
+def last_cause(text: str) -> str:
     """The last line that names a cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if ": " in line and not line.startswith(NO_CAUSE)]

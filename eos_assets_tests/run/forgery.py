@@ -28,7 +28,7 @@ class Output:
     visible: bool = True
     named: bool = True
     wrong_value: bool = False
-    #: The origin that its map row tells, if not its own.
+    #: The origin in its map row, if it is not its own.
     claims: int | None = None
 
     @property
@@ -100,15 +100,15 @@ def written(lab: Lab, outputs: list[Output], *, commit: bool) -> list[int]:
     producer.begin_transaction()
     reported: dict[int, int] = {}
     for at, output in enumerate(outputs):
-        told = partial(note, reported, at)
-        producer.produce(lab.sink, output.value, b"%d" % output.number, output.partition, on_delivery=told)
+        on_delivery = partial(note, reported, at)
+        producer.produce(lab.sink, output.value, b"%d" % output.number, output.partition, on_delivery=on_delivery)
     producer.flush()
     (producer.commit_transaction if commit else producer.abort_transaction)(30)
     return [reported[at] for at in range(len(outputs))]
 
 
 def open_transaction(lab: Lab) -> Producer:
-    """A transaction of somebody else that holds back the sink."""
+    """An open transaction of another producer in the sink."""
     producer = Producer(lab.connection.config(transactional_id=f"open-{lab.sink}", transaction_timeout_ms=600_000))
     producer.init_transactions(30)
     producer.begin_transaction()

@@ -3,7 +3,7 @@
 from eos_assets_tests.run.lab import MakeLab
 
 
-def test_a_changed_transform_goes_on_at_the_same_position_and_is_told(make_lab: MakeLab) -> None:
+def test_a_changed_transform_goes_on_at_the_same_position_and_is_reported(make_lab: MakeLab) -> None:
     from eos_assets.verify.verify import verify_pipeline
 
     lab = make_lab(partitions=1)

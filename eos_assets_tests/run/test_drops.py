@@ -42,7 +42,7 @@ def test_a_plain_filter_is_refused_unless_it_is_declared(make_lab: MakeLab) -> N
 
 @pytest.mark.connect
 def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: MakeLab) -> None:
-    """Also by an attempt that goes on where another one died, and nowhere where nobody saw what was dropped."""
+    """Also by an attempt that resumes where another one died; but not after the last row, where no task sees it."""
 
     def some(records: DataFrame) -> DataFrame:
         return records.where("origin.offset % 10 != 0 and origin.offset < 95").select("key", "value", "origin")
@@ -56,12 +56,12 @@ def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: Mak
     for entry in report.entries[:-1]:
         wanted = sum(offset % 10 == 0 for offset in range(entry.start, entry.next))
         assert (entry.dropped, entry.records_in) == (wanted, entry.next - entry.start - wanted)
-    assert report.entries[-1].dropped is None, "nobody saw what was dropped behind the last row"
+    assert report.entries[-1].dropped is None, "no task saw what was dropped after the last row"
     assert lab.broken() == set()
     other = lab.with_(transform=lambda records: some(records).where("origin.offset % 10 != 7"))
-    found = other.verify()["none_missing"]
-    assert not found.holds
-    assert "records were dropped; running the transform again drops" in found.examples[0]
+    finding = other.verify()["none_missing"]
+    assert not finding.holds
+    assert "records were dropped; running the transform again drops" in finding.examples[0]
 
 
 def test_a_filter_that_looks_things_up_is_refused() -> None:

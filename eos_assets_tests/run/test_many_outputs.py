@@ -38,14 +38,14 @@ def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None
     assert lab.values() == [b"c", b"b", b"a", b"d"]
     assert lab.broken() == set()
     lab.produce([b"e,f"], key=b"k")
-    for number, told in (
+    for number, problem in (
         (f.lit(7), "two outputs of source offset 2 .* have the sequence 7"),
         (f.lit(None).cast("int"), "has no sequence"),
     ):
         wrong = lab.with_(transform=lambda r, number=number: spread(r).withColumn("sequence", number))
         (outcome,) = wrong.run().outcomes
         assert outcome.outcome == "failed"
-        assert re.search(told, outcome.reason)
+        assert re.search(problem, outcome.reason)
     assert len(lab.values()) == 4
 
 
@@ -55,7 +55,7 @@ def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
         parts = f.when(text != "", f.split(text, ","))
         rows = records.select("key", f.posexplode_outer(parts).alias("sequence", "value"), "origin")
         nothing = f.col("value").isNull()
-        letter = f.when(nothing & f.col("key").isNull(), f.lit("nothing, and for nobody"))
+        letter = f.when(nothing & f.col("key").isNull(), f.lit("no value and no key"))
         dash = f.coalesce(f.col("value") == "-", f.lit(False))
         skip = dash | (nothing & f.col("key").isNotNull())
         number = f.when(~dash, f.col("sequence")).alias("sequence")
@@ -72,7 +72,7 @@ def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
 
 
 def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> None:
-    """More outputs than a slice and an Arrow batch hold."""
+    """More outputs than a transaction batch and an Arrow batch hold."""
 
     def spread(records: DataFrame) -> DataFrame:
         numbers = f.sequence(f.lit(1), f.lit(60_000)).cast("array<string>")

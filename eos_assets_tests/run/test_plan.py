@@ -23,14 +23,14 @@ PLANNED = pipeline(source=Topic("s"), sink=Topic("t"), name="planned")(lambda re
 def test_plans_end_at_the_last_stable_offset_and_tile_the_way_to_it(
     position: int, start: int, size: int, unstable: int, most: int | None
 ) -> None:
-    found = Bounds(start, start + size, start + size + unstable)
-    if not found.start <= position <= found.stable:
+    offsets = Bounds(start, start + size, start + size + unstable)
+    if not offsets.start <= position <= offsets.stable:
         with pytest.raises(EosError, match=r"were deleted before|is committed"):
-            end_of(PLANNED, 0, position, found, most)
+            end_of(PLANNED, 0, position, offsets, most)
         return
-    while position < found.stable:
-        end = end_of(PLANNED, 0, position, found, most)
-        assert position < end <= found.stable, "never over what is open, and always on"
+    while position < offsets.stable:
+        end = end_of(PLANNED, 0, position, offsets, most)
+        assert position < end <= offsets.stable, "never past an open transaction, and always ahead"
         assert most is None or end - position <= most
         position = end
-    assert end_of(PLANNED, 0, position, found, most) == position, "nothing new is nothing to do"
+    assert end_of(PLANNED, 0, position, offsets, most) == position, "nothing new is nothing to do"

@@ -29,7 +29,7 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(
 ) -> None:
     lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
     lab.produce([b"%d" % n for n in range(10)])
-    # What a record says decides nothing.
+    # The content of a record decides nothing.
     poison = b"Python worker exited unexpectedly\norg.apache.kafka.common.errors.TopicAuthorizationException: x"
     lab.produce([poison])
     lab.produce([b"%d" % n for n in range(11, 20)])
@@ -43,7 +43,7 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(
     lab.produce([b"a", b"b", b"c"])
     with pytest.raises(EosError, match="max_isolated"):
         lab.run()
-    assert "at org.apache.spark" not in "".join(capfd.readouterr()), "nobody sees a trace of Spark's"
+    assert "at org.apache.spark" not in "".join(capfd.readouterr()), "no stack trace of Spark is shown"
 
 
 @pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])
@@ -81,7 +81,7 @@ def test_a_failure_that_passes_makes_no_dead_letter(make_lab: MakeLab, tmp_path:
 
     def flaky(value: bytes) -> bytes:
         raised = len(list(flags.iterdir()))
-        if raised < 8:  # the first job and the first look at the range, each with four attempts
+        if raised < 8:  # the first job and the first try of the range, each with four attempts
             (flags / str(raised)).touch()
             raise TimeoutError("the service does not answer")
         return value
@@ -95,7 +95,7 @@ def test_a_failure_that_passes_makes_no_dead_letter(make_lab: MakeLab, tmp_path:
     assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"3"]
 
 
-def test_a_record_that_was_left_out_is_told_and_not_taken_for_one_that_raises(make_lab: MakeLab) -> None:
+def test_a_record_that_was_left_out_is_reported_and_not_taken_for_one_that_raises(make_lab: MakeLab) -> None:
     def leaving_out(records: DataFrame) -> DataFrame:
         return raising(records.where("cast(value as string) != '4'"))
 
@@ -129,7 +129,7 @@ def test_code_that_the_tasks_lack_is_no_fault_of_a_record(make_lab: MakeLab, on_
 
 
 def test_a_dead_letter_is_written_although_its_headers_cannot_be_read(make_lab: MakeLab) -> None:
-    """The Python client raises on a header whose name is no UTF-8; the C library writes it as it is."""
+    """The Python client raises on a header whose name is not UTF-8; the C library writes it as it is."""
     lab = make_lab(partitions=1)
     lab.produce([b"1"])
     producer = ColumnProducer(lab.connection.config())
@@ -147,7 +147,7 @@ def test_a_dead_letter_is_written_although_its_headers_cannot_be_read(make_lab: 
 
 
 class Bytes(str):
-    """A name whose bytes are no UTF-8."""
+    """A name whose bytes are not UTF-8."""
 
     def encode(self, *_: object) -> bytes:
         return b"\xff\xfe"

@@ -6,14 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
@@ -44,8 +37,8 @@ def group_offsets(lab: Lab) -> list[int | None]:
     group = lab.pipeline.names().group
     wanted = [TopicPartition(lab.source, p) for p in range(3)]
     futures = lab.connection.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
-    found = futures[group].result().topic_partitions
-    return [at.offset if at.offset >= 0 else None for at in sorted(found, key=lambda at: at.partition)]
+    partitions = futures[group].result().topic_partitions
+    return [at.offset if at.offset >= 0 else None for at in sorted(partitions, key=lambda at: at.partition)]
 
 
 def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
@@ -71,7 +64,7 @@ def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
 
 
 def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(make_lab: MakeLab) -> None:
-    """Somebody else's open transaction in a shared sink holds nobody up: slices commit behind it."""
+    """An open transaction of another producer in a shared sink delays no commit: transactions commit after it."""
     lab = make_lab(partitions=1, shared_sink=True, batching=Batching(records=10))
     lab.fill(30)
     reader = CommittedReader(lab.connection.config(), lab.pipeline.names())
@@ -85,7 +78,7 @@ def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(
         report = lab.run(max_attempts=1)
         assert report.complete
         assert len(report.entries) == 3
-        assert 0 not in {message.partition() for message in lab.read()}, "there it all lies behind the open one"
+        assert 0 not in {message.partition() for message in lab.read()}, "all of it is after the open transaction"
         producer.commit_transaction(30)
         wait_for(lambda: reader.is_stable(lab.sink, 0, 0))
         assert len(lab.read()) == 31
@@ -127,7 +120,7 @@ def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab
     assert "the ledger ends at 100, and the group offset is 10" in report.outcomes[-1].reason
     lab.assert_squares(range(100))
     assert lab.broken() == {"offsets_match_ledger"}
-    move_group_offset(lab, 100)  # the remedy that was said
+    move_group_offset(lab, 100)  # as the remedy says
     lab.fill(50)
     assert lab.run().complete
     lab.assert_squares(range(150))

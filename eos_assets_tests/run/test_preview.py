@@ -13,8 +13,8 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
     lab.fill(30)
     shown = preview(lab.pipeline, lab.spark, lab.connection, 5)
     assert len(shown) == 5
-    for found in shown:
-        assert int(found.results[0].value) == int(bytes(found.source.value)) ** 2
+    for record in shown:
+        assert int(record.results[0].value) == int(bytes(record.source.value)) ** 2
     for partition in range(3):
         lab.produce_transaction([b"1"] * 50, commit=False, partition=partition)
     assert preview(lab.pipeline, lab.spark, lab.connection, 5) == shown, "aborted records hide none"
@@ -30,5 +30,5 @@ def test_preview_shows_a_string_that_is_no_text(make_lab: MakeLab) -> None:
     lab.produce([b"\xff1", None], key=b"k")
     lab.produce([b"\xfe2"], key=None)
     shown = preview(lab.pipeline, lab.spark, lab.connection, 5)
-    results = [[(row.value, row.error) for row in found.results] for found in shown]
+    results = [[(row.value, row.error) for row in record.results] for record in shown]
     assert results == [[("\ufffd1", None)], [(None, None)], [("\ufffd2", "\ufffd2")]]

@@ -42,7 +42,7 @@ def test_a_hidden_shuffle_loses_nothing(make_lab: MakeLab, hidden) -> None:  # t
 
 
 def test_a_text_that_looks_like_a_plan_hides_no_shuffle(make_lab: MakeLab) -> None:
-    """What a user wrote stands in the words of a plan: with this literal, read as nodes, the shuffle would be gone."""
+    """A plan contains what the user wrote: if this literal were parsed as operators, the shuffle would be hidden."""
 
     def lettered(records: DataFrame) -> DataFrame:
         letter = f.concat(f.lit("Name: "), f.col("value").cast("string"), f.lit("\nProject: none\n\n+- Sample: no"))

@@ -55,14 +55,14 @@ def test_a_sink_that_is_no_longer_declared_is_still_proven(make_lab: MakeLab) ->
 
 
 def test_a_topic_or_partition_that_is_not_declared_commits_nothing(make_lab: MakeLab) -> None:
-    for column, value, told in (("topic", "elsewhere", "not declared"), ("partition", 7, "partition 7")):
+    for column, value, problem in (("topic", "elsewhere", "not declared"), ("partition", 7, "partition 7")):
         lab = make_lab(
             lambda records, c=column, v=value: records.select("key", "value", f.lit(v).alias(c), "origin"), partitions=1
         )
         lab.fill(10)
         report = lab.run()
         assert not report.complete
-        assert told in report.summary()[0].reason
+        assert problem in report.summary()[0].reason
         assert lab.read() == []
 
 

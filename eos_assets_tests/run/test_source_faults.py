@@ -1,4 +1,4 @@
-"""What may be wrong with a source: somebody else's open transaction, holes, lost records, growth, poison."""
+"""What may be wrong with a source: an open transaction, holes, lost records, growth, poison records."""
 
 import os
 import uuid
@@ -19,7 +19,7 @@ from eos_assets_tests.run.messages import on_message
 from eos_assets_tests.waiting import wait_for
 
 
-def test_the_plan_ends_before_somebody_elses_open_transaction(make_lab: MakeLab) -> None:
+def test_the_plan_ends_before_an_open_transaction_of_another_producer(make_lab: MakeLab) -> None:
     """F12."""
     lab = make_lab(partitions=1)
     lab.produce([b"%d" % n for n in range(10)])
@@ -58,7 +58,7 @@ def test_holes_in_the_offsets_are_no_losses(make_lab: MakeLab, shape: str) -> No
 
 
 def compacted_source(lab: Lab) -> None:
-    """The lab's source, made anew so that the broker compacts it within seconds."""
+    """Create the lab's source again, so that the broker compacts it within seconds."""
     connection, topic = lab.connection, lab.source
     connection.admin.delete_topics([topic])[topic].result()
     wait_for(lambda: topic not in connection.metadata().topics)
@@ -113,13 +113,13 @@ def test_a_source_truncated_beyond_the_position_names_the_lost_range(make_lab: M
     lab.assert_squares(range(40))
     following = lab.with_(generation=2, shared_sink=True)
     following.create()
-    assert following.run().complete, "the way out that was said"
+    assert following.run().complete, "the remedy of the error"
     lab.assert_squares([*range(40), *range(70, 100)])
     assert following.broken() == set()
 
 
 def test_a_source_that_is_cut_while_its_first_run_is_under_way_names_the_lost_range(make_lab: MakeLab) -> None:
-    """F15. There is no ledger yet that could tell where it began."""
+    """F15. No ledger shows yet where it began."""
 
     def cutting(records: DataFrame) -> DataFrame:
         for future in lab.connection.admin.delete_records([TopicPartition(lab.source, 0, 70)]).values():

@@ -16,7 +16,7 @@ from eos_assets.state.changelog import decode
 from eos_assets.state.fold import Folding
 from eos_assets.state.store import apply_changes
 
-#: How many offsets back the sliding count looks.
+#: The number of offsets that the sliding count covers.
 SPAN = 20
 
 
@@ -56,10 +56,10 @@ class Counts:
     def count(self, key: bytes, value: bytes, offset: int) -> bytes:
         near = [o for o in self.offsets.get(key, []) if o > offset - SPAN]
         self.offsets[key] = [*near, offset]
-        told = b"%d" % len(self.offsets[key])
+        count = b"%d" % len(self.offsets[key])
         if value == b"close":
             del self.offsets[key]
-        return told
+        return count
 
 
 Record = tuple[str, str]
@@ -68,7 +68,7 @@ Record = tuple[str, str]
 def folded(
     pipeline: Pipeline, spark: SparkSession, records: list[Record], cuts: Iterable[int]
 ) -> tuple[list[str], list[str]]:
-    """Outputs and final state of one partition, folded piece by piece: no Kafka, but all else that a run does."""
+    """Outputs and final state of one partition, folded range by range: all that a run does, without Kafka."""
     (*places,) = sorted({0, *cuts, len(records)})
     stores = Folding(pipeline, 1, []).stores
     values = [spark.createDataFrame([], "partition int, key binary, value binary") for _ in stores]

@@ -56,11 +56,11 @@ def some(count: int, seed: int = 0) -> list[tuple[bytes, bytes]]:
 def expected(lab: Lab) -> dict[int, list[tuple[bytes, bytes]]]:
     """What the sink must hold of each source partition, counted in plain Python."""
     counts = {p: Counts() for p in lab.connection.partitions(lab.source)}
-    found: dict[int, list[tuple[bytes, bytes]]] = {p: [] for p in counts}
+    outputs: dict[int, list[tuple[bytes, bytes]]] = {p: [] for p in counts}
     for m in lab.read(lab.source):
         key, partition = m.key() or b"", m.partition() or 0
-        found[partition].append((key, counts[partition].count(key, m.value() or b"", m.offset() or 0)))
-    return found
+        outputs[partition].append((key, counts[partition].count(key, m.value() or b"", m.offset() or 0)))
+    return outputs
 
 
 def assert_counted(lab: Lab) -> None:
@@ -89,10 +89,10 @@ def test_slices_killed_on_the_way_give_what_plain_python_counts_and_every_invari
     assert report.attempts > 1
     assert_counted(lab)
     assert max(entry.next - entry.start for entry in entries(lab)) <= 40, "the plan does the cutting"
-    found = lab.verify()
-    assert {n for n, finding in found.items() if not finding.holds} <= {"source_is_unique"}
-    assert "keys, the state of each as folding again gives it" in found["state_recomputes"].detail
-    assert found["values_recompute"].evaluated
+    findings = lab.verify()
+    assert {n for n, finding in findings.items() if not finding.holds} <= {"source_is_unique"}
+    assert "keys, the state of each as folding again gives it" in findings["state_recomputes"].detail
+    assert findings["values_recompute"].evaluated
     abort(lab)
     send(lab, some(10, 2))
     shown = preview(lab.pipeline, lab.spark, lab.connection, 10)
@@ -246,9 +246,9 @@ def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -
     assert len(lab.read()) == len(values) - 3
     (seen,) = held(lab)[1:]
     assert len(seen) == 4, "what no later record can repeat is forgotten"
-    found = lab.verify()
-    assert {n for n, finding in found.items() if not finding.holds} == {"source_is_unique"}
-    assert found["source_is_unique"].examples == ("records=2, business_key=2",)
+    findings = lab.verify()
+    assert {n for n, finding in findings.items() if not finding.holds} == {"source_is_unique"}
+    assert findings["source_is_unique"].examples == ("records=2, business_key=2",)
 
 
 @pytest.mark.connect
@@ -305,7 +305,7 @@ def test_a_snapshot_that_is_damaged_is_one_that_is_lost(make_lab: MakeLab, tmp_p
     with collect_messages() as messages:
         assert lab.run(lake=lake).complete
     assert any("cannot be read, so the changelog is replayed" in message for message in messages)
-    assert update_snapshot(lab.context, table()) >= rows, "it is made anew"
+    assert update_snapshot(lab.context, table()) >= rows, "it is written again"
     assert held(lab, table()) == held(lab)
     for entry in (Path(table().path) / "_delta_log").glob("*.json"):
         entry.write_text("garbage")

@@ -24,15 +24,15 @@ def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> 
     (letter,) = lab.read(lab.pipeline.names().dead_letters)
     assert letter.value() == b"\xff\xfe\x80abc"
     assert str(dict(letter.headers() or [])["eos.error"]).endswith("abc'")
-    found = lab.verify()
-    assert found["source_is_unique"].examples == ("records=3, business_key=0x00000000000000C8",)
+    findings = lab.verify()
+    assert findings["source_is_unique"].examples == ("records=3, business_key=0x00000000000000C8",)
     assert lab.broken() == set()
     by_number = lab.with_(unique=Unique("try_cast(cast(value as string) as bigint) % 1"))
     assert by_number.verify()["source_is_unique"].examples == ("records=2, business_key=0",)
     wrong = lab.with_(unique=Unique("valeu"))
-    for look in (wrong.run, wrong.proof):
+    for act in (wrong.run, wrong.proof):
         with pytest.raises(EosError, match=r"Unique\(by='valeu'\) is not valid"):
-            look()
+            act()
     raising_now = lab.with_(transform=raising)
     with pytest.raises(EosError, match=r"could not be proven to the end: .*CAST_INVALID_INPUT"):
         raising_now.proof(full=True)

@@ -60,7 +60,7 @@ def in_a_subquery(records: DataFrame) -> DataFrame:
     return records.sparkSession.sql(text, records=records)
 
 
-#: Transform → what the error says, and the way out that its remedy names.
+#: Transform → the problem, and the remedy that the error names.
 COMBINING: dict[str, tuple[Transform, str, str]] = {
     "dropDuplicates": (lambda r: outputs(r.dropDuplicates(["key"])), "combines records", "Unique(by, within)"),
     "groupBy": (counted, "combines records", "@stateful"),
@@ -113,33 +113,33 @@ def assert_nothing_written(lab: Lab) -> None:
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize(("transform", "told", "way_out"), COMBINING.values(), ids=COMBINING)
+@pytest.mark.parametrize(("transform", "problem", "remedy"), COMBINING.values(), ids=COMBINING)
 def test_a_transform_that_combines_records_is_refused(
-    make_lab: MakeLab, transform: Transform, told: str, way_out: str
+    make_lab: MakeLab, transform: Transform, problem: str, remedy: str
 ) -> None:
     """Also where it declares that it drops records: the plan is right on one range, and wrong on two."""
     lab = make_lab(transform, drops=True)
     lab.fill(90)
-    for look in (lab.run, lambda: preview(lab.pipeline, lab.spark, lab.connection, 3)):
+    for act in (lab.run, lambda: preview(lab.pipeline, lab.spark, lab.connection, 3)):
         with pytest.raises(EosError) as refusal:
-            look()
-        assert told in refusal.value.problem
-        assert way_out in refusal.value.remedy
+            act()
+        assert problem in refusal.value.problem
+        assert remedy in refusal.value.remedy
         assert "Select it along" not in refusal.value.remedy
     assert_nothing_written(lab)
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize(("transform", "told"), VARYING.values(), ids=VARYING)
+@pytest.mark.parametrize(("transform", "problem"), VARYING.values(), ids=VARYING)
 def test_a_transform_that_is_not_deterministic_is_refused_unless_it_is_declared(
-    make_lab: MakeLab, transform: Transform, told: str
+    make_lab: MakeLab, transform: Transform, problem: str
 ) -> None:
     lab = make_lab(transform)
     lab.fill(90)
-    for look in (lab.run, lambda: preview(lab.pipeline, lab.spark, lab.connection, 3)):
+    for act in (lab.run, lambda: preview(lab.pipeline, lab.spark, lab.connection, 3)):
         with pytest.raises(EosError) as refusal:
-            look()
-        assert told.lower() in refusal.value.problem.lower()
+            act()
+        assert problem.lower() in refusal.value.problem.lower()
         assert "deterministic=False" in refusal.value.remedy
     assert_nothing_written(lab)
 
@@ -231,13 +231,13 @@ def limited(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]
     return out.limit(3), changed
 
 
-@pytest.mark.parametrize(("fold", "told"), [(unseeded, "uses uuid()"), (limited, "limits or samples")])
-def test_a_stateful_function_is_refused_likewise(make_lab: MakeLab, fold: Any, told: str) -> None:
+@pytest.mark.parametrize(("fold", "problem"), [(unseeded, "uses uuid()"), (limited, "limits or samples")])
+def test_a_stateful_function_is_refused_likewise(make_lab: MakeLab, fold: Any, problem: str) -> None:
     lab = make_lab(pipeline=declare_sliding(partitions=1)).with_(fold=fold)
     lab.produce([b"x"] * 90, key=b"k")
     with pytest.raises(EosError) as refusal:
         lab.run()
-    assert told in refusal.value.problem
+    assert problem in refusal.value.problem
     assert "deterministic=False" not in refusal.value.remedy
     assert_nothing_written(lab)
 
@@ -261,14 +261,16 @@ def hidden(records: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("transform", "told"), [(moved, "origin.partition 9"), (hidden, "a row without an origin")], ids=["moved", "hidden"]
+    ("transform", "problem"),
+    [(moved, "origin.partition 9"), (hidden, "a row without an origin")],
+    ids=["moved", "hidden"],
 )
 def test_rows_that_belong_to_no_partition_are_refused_however_many_tasks_find_them(
-    make_lab: MakeLab, transform: Transform, told: str
+    make_lab: MakeLab, transform: Transform, problem: str
 ) -> None:
     lab = make_lab(transform, on_error="isolate")
     lab.fill(90)
-    with pytest.raises(EosError, match=told):
+    with pytest.raises(EosError, match=problem):
         lab.run()
     assert_nothing_written(lab)
 

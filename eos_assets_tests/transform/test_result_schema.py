@@ -1,4 +1,4 @@
-"""What a result may look like: its columns, their types, and the origin."""
+"""The columns of a result, their types, and the origin."""
 
 import uuid
 
@@ -21,14 +21,14 @@ def test_an_alias_of_the_result_does_not_hide_the_origin(make_lab: MakeLab) -> N
     lab = make_lab(aliased)
     lab.fill(300)
     assert lab.run().complete
-    found = [(message.partition(), int(message.value() or 0)) for message in lab.read()]
-    assert sorted(found) == [(1, number * number) for number in range(300)]
+    partitions_and_values = [(message.partition(), int(message.value() or 0)) for message in lab.read()]
+    assert sorted(partitions_and_values) == [(1, number * number) for number in range(300)]
     assert lab.broken() == set()
 
 
 def test_words_that_a_session_reserves_are_no_obstacle(lab: Lab) -> None:
     setting = "spark.sql.ansi.enforceReservedKeywords"
-    said = str(lab.spark.conf.get(setting))
+    original = str(lab.spark.conf.get(setting))
     lab.spark.conf.set(setting, "true")
     try:
         lab.fill(30)
@@ -36,7 +36,7 @@ def test_words_that_a_session_reserves_are_no_obstacle(lab: Lab) -> None:
         lab.assert_squares(range(30))
         assert lab.broken() == set()
     finally:
-        lab.spark.conf.set(setting, said)
+        lab.spark.conf.set(setting, original)
 
 
 @pytest.mark.parametrize("on_error", ["stop", "isolate"])
@@ -91,10 +91,10 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
     }
     lab = make_lab()
     lab.fill(30)
-    for told, transform in wrong.items():
-        with pytest.raises(EosError, match=told):
+    for problem, transform in wrong.items():
+        with pytest.raises(EosError, match=problem):
             lab.with_(transform=transform).run()
-        with pytest.raises(EosError, match=told):
+        with pytest.raises(EosError, match=problem):
             preview(lab.with_(transform=transform).pipeline, lab.spark, lab.connection, 3)
     assert lab.read() == []
 

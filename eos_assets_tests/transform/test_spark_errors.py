@@ -1,4 +1,4 @@
-"""What Spark reports about a failed job gets the right code, whatever the records in it say."""
+"""What Spark reports about a failed job gets the right code, whatever the records contain."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import MEANINGS, Code, Reaction
-from eos_assets.transform.spark_errors import brief, classify, raise_code, unreadable_path
+from eos_assets.transform.spark_errors import classify, raise_code, summarize, unreadable_path
 
 #: How Spark begins the message of a job whose task failed for the last time.
 TASK = "Job aborted due to stage failure: Task 0 failed 4 times, most recent: Lost task 0.3 (TID 7) (host executor 1): "
@@ -110,20 +110,20 @@ def test_what_a_record_says_decides_nothing(report: str) -> None:
     }
     for begins, failure in failures.items():
         assert classify(failure).code is Code.TRANSFORM_RAISED, failure
-        assert brief(failure).startswith(begins), failure
+        assert summarize(failure).startswith(begins), failure
 
 
 def test_an_error_of_python_names_the_users_own_line() -> None:
-    found = classify(PythonException(f"\n  An exception was thrown.\n{TRACEBACK}ValueError: no price\n"))
-    assert (found.code, found.message) == (Code.TRANSFORM_RAISED, "ValueError: no price")
-    assert found.line_of_code == "/home/me/orders.py, line 12, in price: return total(order)"
-    assert found.described == f"ValueError: no price ({found.line_of_code})"
+    reported = classify(PythonException(f"\n  An exception was thrown.\n{TRACEBACK}ValueError: no price\n"))
+    assert (reported.code, reported.message) == (Code.TRANSFORM_RAISED, "ValueError: no price")
+    assert reported.line_of_code == "/home/me/orders.py, line 12, in price: return total(order)"
+    assert reported.described == f"ValueError: no price ({reported.line_of_code})"
 
 
 def test_a_module_that_the_workers_lack_is_no_fault_of_a_record() -> None:
-    found = classify(PythonException(f"{TRACEBACK}ModuleNotFoundError: No module named 'money'"))
-    assert found.code is Code.MODULE_MISSING
-    assert MEANINGS[found.code].reaction is Reaction.STOP
+    reported = classify(PythonException(f"{TRACEBACK}ModuleNotFoundError: No module named 'money'"))
+    assert reported.code is Code.MODULE_MISSING
+    assert MEANINGS[reported.code].reaction is Reaction.STOP
 
 
 @pytest.mark.connect

@@ -30,14 +30,16 @@ def test_one_figure_that_differs_between_ledger_and_sink_is_red(
     parts: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
     whole = replace(entry_over(0, 10), sinks=tuple(WrittenRange("t", p, *part) for p, part in enumerate(parts)))
-    found = {(0, 0, "t", p): (part[0], part[1], part[2], part[3]) for p, part in enumerate(parts)}
-    assert ledger_matches_sink([whole], found).holds
-    place = data.draw(st.sampled_from(sorted(found)))
+    sums_of_sink = {(0, 0, "t", p): (part[0], part[1], part[2], part[3]) for p, part in enumerate(parts)}
+    assert ledger_matches_sink([whole], sums_of_sink).holds
+    place = data.draw(st.sampled_from(sorted(sums_of_sink)))
     figure = data.draw(st.integers(0, 3))
-    wrong = list(found[place])
+    wrong = list(sums_of_sink[place])
     wrong[figure] += 1
-    assert not ledger_matches_sink([whole], {**found, place: (wrong[0], wrong[1], wrong[2], wrong[3])}).holds
-    assert not ledger_matches_sink([whole], {**found, (0, 10, "t", 0): (1, 0, 0, 0)}).holds, "nobody claims it"
+    assert not ledger_matches_sink([whole], {**sums_of_sink, place: (wrong[0], wrong[1], wrong[2], wrong[3])}).holds
+    assert not ledger_matches_sink([whole], {**sums_of_sink, (0, 10, "t", 0): (1, 0, 0, 0)}).holds, (
+        "no ledger entry claims it"
+    )
 
 
 @given(st.dictionaries(st.integers(0, 5), st.integers(0, 100), min_size=1), st.data())

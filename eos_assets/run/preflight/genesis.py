@@ -1,4 +1,4 @@
-"""Does the ledger belong to these topics, or is everything empty where there is no ledger yet?"""
+"""Does the ledger belong to these topics? If it is empty, are the sinks empty too?"""
 
 from confluent_kafka import Message
 
@@ -97,7 +97,7 @@ def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> 
 
 
 def not_empty(problem: str, message: Message) -> EosError:
-    """The error about a committed record. Aborted attempts leave offsets without records, which is no problem."""
+    """The error about a committed record. Aborted attempts leave offsets without records, which are not in question."""
     return EosError(
         f"{problem}: {message.topic()}/{message.partition()} holds a record at offset {message.offset()}. If the "
         "ledger was lost, a run would write everything a second time. Nothing was written.",

@@ -11,6 +11,6 @@ def test_what_a_cluster_cannot_keep_is_refused_before_anything_runs(lab: Lab) ->
     lab.fill(30)
     with pytest.raises(EosError, match=r"timeout_ms=3600000.* the broker allows 900000"):
         lab.with_(batching=Batching(timeout_ms=3_600_000)).run()
-    with pytest.raises(EosError, match="insists on durable topics"):
+    with pytest.raises(EosError, match="requires durable topics"):
         lab.with_(durability="production").run()
     assert lab.read(isolation="read_uncommitted") == []

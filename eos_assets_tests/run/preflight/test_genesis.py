@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    Producer,
-)
+from confluent_kafka import Producer
 
 from eos_assets.errors import EosError
 from eos_assets.run.preflight import genesis
@@ -24,24 +22,24 @@ def test_a_sink_that_holds_foreign_records_is_refused_for_one_partition_too(lab:
 
 
 @pytest.mark.parametrize(
-    ("look", "theirs"),
+    ("question", "theirs"),
     [("late_geneses", [0]), ("check_sinks", [1])],
     ids=["provenance", "sink"],
 )
 def test_a_run_that_planned_before_the_first_commit_of_another_goes_on(
-    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, look: str, theirs: list[int]
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, question: str, theirs: list[int]
 ) -> None:
-    """The other one commits just before the look at a topic that was empty when the ledger was."""
+    """The other run commits just before a question about a topic that was empty when the plan was made."""
     lab = make_lab(partitions=2)
     lab.fill(40)
-    looks = getattr(genesis, look)
+    original = getattr(genesis, question)
 
-    def late(*asked: Any) -> Any:
-        monkeypatch.setattr(genesis, look, looks)
+    def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(genesis, question, original)
         assert lab.run(partitions=theirs).complete
-        return looks(*asked)
+        return original(*arguments)
 
-    monkeypatch.setattr(genesis, look, late)
+    monkeypatch.setattr(genesis, question, late)
     assert lab.run(partitions=[0]).complete
     assert lab.run().complete
     assert sorted(int(message.key() or 0) for message in lab.read()) == list(range(40))

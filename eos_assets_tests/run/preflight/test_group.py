@@ -1,9 +1,7 @@
 """A foreign member of the consumer group."""
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-)
+from confluent_kafka import Consumer
 
 from eos_assets.errors import EosError
 from eos_assets_tests.run.lab import Lab

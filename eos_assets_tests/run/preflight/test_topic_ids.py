@@ -38,11 +38,11 @@ def test_another_source_under_the_same_name_is_refused(lab: Lab, make_topic: Mak
     other = make_topic(partitions=3)
     fill(lab.connection, other.name, 300)
     another = lab.with_(source=other)
-    told = f"began with {lab.source} as its source, and is declared with {other.name}"
+    problem = f"began with {lab.source} as its source, and is declared with {other.name}"
     for chosen in (None, [0], [2]):
-        with pytest.raises(EosError, match=told):
+        with pytest.raises(EosError, match=problem):
             another.run(partitions=chosen)
-    with pytest.raises(EosError, match=told):
+    with pytest.raises(EosError, match=problem):
         another.proof()
     assert lab.run().complete
     lab.assert_squares(range(30))
