@@ -185,7 +185,7 @@ class Run:
         reported = classify(failure)
         if MEANINGS[reported.code].reaction is Reaction.STOP:
             raise refusal(self.context, reported.code, reported.message, reported.described) from failure
-        self._record_failure(reported.described)
+        self._record_failure(reported.described, [plan.partition for plan in plans])
         if reported.code is Code.FILE_UNREADABLE and not self.jobs.abandon_snapshot(failure):
             reported = replace(reported, code=Code.TRANSFORM_RAISED)  # a file that the transform reads
         if MEANINGS[reported.code].reaction is Reaction.RETRY:
@@ -204,7 +204,7 @@ class Run:
         except EosError:
             raise
         except Exception as failure:
-            self._record_failure(summarize(failure))
+            self._record_failure(summarize(failure), [plan.partition for plan in plans])
         return self.poison_records.isolated > before
 
     def _record(self, outcomes: list[Outcome]) -> None:
@@ -222,7 +222,7 @@ class Run:
             if outcome.reaction is Reaction.STOP:
                 self._log("partition %d: %s", outcome.partition, outcome.reason, partitions=[outcome.partition])
 
-    def _record_failure(self, failure: str, partitions: Iterable[int] = ()) -> None:
+    def _record_failure(self, failure: str, partitions: Iterable[int]) -> None:
         self.report.failures.append(failure)
         self._log("attempt %d: %s", self.report.attempts, failure, partitions=partitions)
 

@@ -1,16 +1,58 @@
 """Records that make a transform raise: they stop it, or, declared so, are set aside; and nothing else is."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.producer import Producer as ColumnProducer
+from eos_assets.log.ranges import OffsetRange
+from eos_assets.run.poison_records import first_poison
 from eos_assets.run.preview import preview
 from eos_assets_tests.run.lab import MakeLab, raising
+
+
+class Rows:
+    """A DataFrame, as far as the search for a record uses one."""
+
+    def __init__(self, raised: str | None) -> None:
+        self.raised = raised
+        self.write = self
+
+    def format(self, _: str) -> "Rows":
+        return self
+
+    mode = format
+
+    def save(self) -> None:
+        if self.raised:
+            raise ValueError(self.raised)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 1000), st.sets(st.integers(0, 999), max_size=3), st.booleans())
+def test_halving_a_range_finds_the_first_record_that_raises(
+    start: int, size: int, places: set[int], from_start: bool
+) -> None:
+    raising_at = sorted(start + place for place in places if place < size)
+
+    def transform(part: OffsetRange) -> Any:
+        assert part.start == start or not from_start
+        first = next((offset for offset in raising_at if part.start <= offset < part.end), None)
+        return Rows(None if first is None else f"raised at {first}")
+
+    poison = first_poison(transform, OffsetRange(0, start, start + size), from_start=from_start)
+    if not raising_at:
+        assert poison is None
+        return
+    assert poison is not None
+    assert poison.range == OffsetRange(0, raising_at[0], raising_at[0] + 1)
+    assert poison.reason.endswith(f"raised at {raising_at[0]}")
 
 
 def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: MakeLab) -> None:
