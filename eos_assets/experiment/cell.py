@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eos_assets.declare.modes import Mode
-from eos_assets.experiment.observation import Observation
+from eos_assets.experiment.observation import SinkObservation
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Result:
     """The result of one cell. `jobs` are Spark jobs, `retries` are tasks that failed and ran again."""
 
     cell: Cell
-    observation: Observation
+    observation: SinkObservation
     complete: bool
     jobs: int
     retries: int

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Observation:
+class SinkObservation:
     """The records that a reader of committed data sees, compared with the squares of the integers below `expected`."""
 
     expected: int
@@ -71,7 +71,7 @@ class SquareCounter:
         return int(self.counts.sum(dtype=np.int64) - np.count_nonzero(self.counts))
 
 
-def observe_sink(connection: Connection, source: str, sink: str, group: str, expected: int) -> Observation:
+def observe_sink(connection: Connection, source: str, sink: str, group: str, expected: int) -> SinkObservation:
     """Read the sink once committed and once uncommitted and, if records are missing, the source once."""
     counter = SquareCounter(np.zeros(expected, np.uint32))
     previous: dict[int, int] = {}
@@ -81,7 +81,7 @@ def observe_sink(connection: Connection, source: str, sink: str, group: str, exp
     uncommitted = sum(1 for _ in read_topic(connection, sink, "read_uncommitted"))
     missing = int(np.count_nonzero(counter.counts == 0))
     undelivered = count_undelivered(connection, source, group, counter) if missing else 0
-    return Observation(
+    return SinkObservation(
         expected=expected,
         visible=counter.visible,
         duplicates=counter.duplicates,

@@ -6,9 +6,9 @@ from typing import Any
 from eos_assets.declare.modes import Mode
 from eos_assets.experiment.cell import Cell, Result
 from eos_assets.experiment.matrix import Experiment, Matrix
-from eos_assets.experiment.observation import Observation
+from eos_assets.experiment.observation import SinkObservation
 
-CLEAN = Observation(100, 100, duplicates=0, lost=0, undelivered=0, wrong=0, out_of_order=0, aborted=0)
+CLEAN = SinkObservation(100, 100, duplicates=0, lost=0, undelivered=0, wrong=0, out_of_order=0, aborted=0)
 
 
 def result(mode: Mode, kind: str = "before_commit", probability: float = 0.5, **observed: Any) -> Result:

@@ -19,7 +19,7 @@ from eos_assets.experiment.cell import Cell, Result
 from eos_assets.experiment.cell_runner import CellRunner
 from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.matrix import QUICK, Experiment, Matrix, run_experiment
-from eos_assets.experiment.observation import Observation
+from eos_assets.experiment.observation import SinkObservation
 from eos_assets.kafka.connection import Connection
 from eos_assets.orchestration.assets.experiment import experiment_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -87,7 +87,7 @@ def test_the_classification_of_measured_results_can_fail(quick: Experiment) -> N
 def test_the_same_seed_gives_the_same_counts(spark: SparkSession, connection: Connection) -> None:
     runner = CellRunner(spark, connection, "seeded", records=120, partitions=2, seed=5, max_attempts=40)
     cell = Cell(Mode.AT_LEAST_ONCE, "before_commit", 0.7)
-    counted: list[tuple[Observation, int, int]] = []
+    counted: list[tuple[SinkObservation, int, int]] = []
     with runner.sources(2):
         for number in range(2):
             result = runner.measure(cell, number)

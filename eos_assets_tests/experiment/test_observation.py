@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from eos_assets.experiment.fill import fill
-from eos_assets.experiment.observation import Observation, observe_sink
+from eos_assets.experiment.observation import SinkObservation, observe_sink
 from eos_assets.kafka.connection import Connection
 from eos_assets_tests.plugin import MakeTopic
 
@@ -41,7 +41,7 @@ class Sink:
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
 
-    def observe(self) -> Observation:
+    def observe(self) -> SinkObservation:
         return observe_sink(self.connection, self.source, self.sink, self.group, 10)
 
 
@@ -49,7 +49,7 @@ def test_a_sink_that_holds_each_square_once_is_exact(connection: Connection, mak
     sink = Sink(connection, make_topic, committed=10)
     sink.write(map(square, range(10)), commit=True)
     observation = sink.observe()
-    assert observation == Observation(10, 10, 0, 0, 0, 0, 0, 0)
+    assert observation == SinkObservation(10, 10, 0, 0, 0, 0, 0, 0)
     assert observation.exact
 
 

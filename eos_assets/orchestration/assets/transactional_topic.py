@@ -34,7 +34,7 @@ class RunConfig(dg.Config):
         default=None, description="Source partition → the offset before which the run ends. A sensor sets it."
     )
     max_attempts: int = Field(default=20, description="The number of Spark jobs after which the run gives up.")
-    failure_probability: float = Field(default=0.0, description="Fault injection: of each transaction to fail.")
+    failure_probability: float = Field(default=0.0, description="Fault injection: the share of transactions that fail.")
     failure_kind: str = Field(default="before_commit", description=f"Fault injection: {', '.join(KINDS)}.")
     seed: int = Field(default=0, description="Fault injection: the same seed fails the same transactions.")
     kill_partition: int | None = Field(
@@ -69,15 +69,7 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         partitions = sorted(int(key) for key in context.partition_keys)
         with eos_errors_as_failures(), forward_messages(context.log):
-            options = RunOptions(
-                partitions=partitions,
-                max_records=config.max_records,
-                upto=None if config.upto is None else {p: config.upto.get(str(p), 0) for p in partitions},
-                max_attempts=config.max_attempts,
-                faults=config.faults(),
-                lake=lake.address() if pipeline.stateful else None,
-                accepted_spark=Settings.load().accept_spark,
-            )
+            options = run_options(config, partitions, lake.address() if pipeline.stateful else None)
             report = run_pipeline(pipeline, spark.spark_session, kafka.connection(), options)
 
         def metadata(topic: str, partition: int) -> dict[str, Any]:
@@ -102,6 +94,18 @@ def transactional_topic(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -
             yield dg.MaterializeResult(asset_key=asset_key)
 
     return materialize
+
+
+def run_options(config: RunConfig, partitions: list[int], lake: str | None) -> RunOptions:
+    return RunOptions(
+        partitions=partitions,
+        max_records=config.max_records,
+        upto=None if config.upto is None else {p: config.upto.get(str(p), 0) for p in partitions},
+        max_attempts=config.max_attempts,
+        faults=config.faults(),
+        lake=lake,
+        accepted_spark=Settings.load().accept_spark,
+    )
 
 
 def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> dict[str, dg.AssetSpec]:

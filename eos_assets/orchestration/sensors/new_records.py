@@ -106,7 +106,7 @@ class Tick:
         )
 
     def refuse_upstream(self) -> str:
-        """Why the source must not be read now; empty if it may. Bad data must not flow on."""
+        """Refuse to read what failed its checks upstream, and return the reason; empty if all checks hold."""
         failed = load_check_status(self.instance, self.upstream).failed
         if not failed:
             return ""
@@ -120,7 +120,7 @@ class Tick:
         return f"Held back, because checks failed in {names}: {', '.join(failed)}."
 
     def limit_to_proof(self, plans: list[PartitionPlan]) -> list[PartitionPlan]:
-        """End the plans where the proofs of the pipelines end that write the source."""
+        """End each plan at the position up to which the pipelines that write the source are proven."""
         places = [(self.pipeline.source.name, plan.partition) for plan in plans]
         checkpoints = [checkpoint.load(self.connection, writer.names(), places) for writer in self.upstream]
         if not checkpoints:
@@ -132,9 +132,9 @@ class Tick:
         """Request a run over the lagging partitions whose delay is over."""
         requests = {str(plan.partition): self.cursor.at(str(plan.partition), plan.position) for plan in lagging}
         due = [plan for plan in lagging if requests[str(plan.partition)].due(self.now)]
-        exhausted = [partition for partition, made in requests.items() if made.exhausted(self.now)]
+        exhausted = [plan.partition for plan in lagging if requests[str(plan.partition)].exhausted(self.now)]
         if exhausted and not due:
-            raise self.alert(exhausted, f"partitions {', '.join(exhausted)} did not advance")
+            raise self.alert(exhausted, f"partitions {', '.join(map(str, exhausted))} did not advance")
         requests |= {str(plan.partition): requests[str(plan.partition)].next(self.now) for plan in due}
         failed_run = {name: made for name, made in self.cursor.requests.items() if name == FAILED_RUN}
         self.cursor = Cursor({**requests, **failed_run})
@@ -156,7 +156,7 @@ class Tick:
         made = self.cursor.at(FAILED_RUN, sum(plan.position for plan in plans))
         partitions = [plan.partition for plan in plans]
         if made.exhausted(self.now):
-            raise self.alert([str(partition) for partition in partitions], "the last run failed")
+            raise self.alert(partitions, "the last run failed")
         if made.due(self.now):
             made = made.next(self.now)
             self.cursor = Cursor({FAILED_RUN: made})
@@ -173,7 +173,7 @@ class Tick:
             extra={"pipeline": self.pipeline.name, "partitions": partitions, "attempt": attempt},
         )
 
-    def alert(self, partitions: list[str], reason: str) -> SensorAlert:
+    def alert(self, partitions: list[int], reason: str) -> SensorAlert:
         name = self.pipeline.name
         logger.error("Gave up on %s: %s.", name, reason, extra={"pipeline": name, "partitions": partitions})
         return SensorAlert(
