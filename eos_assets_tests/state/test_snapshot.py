@@ -1,0 +1,86 @@
+"""Snapshots of a state: they shorten its loading, and losing one loses nothing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eos_assets.declare.options import Unique
+from eos_assets.errors import EosError
+from eos_assets.run.plan import make_plan
+from eos_assets.run.state_snapshot import update_snapshot
+from eos_assets.state.snapshot import Snapshot
+from eos_assets.state.store import State
+from eos_assets_tests.run.lab import MakeLab
+from eos_assets_tests.run.messages import collect_messages
+from eos_assets_tests.state.counting import held, send, some
+from eos_assets_tests.state.folds import declare_sliding
+
+
+@pytest.mark.connect
+def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(pipeline=declare_sliding(unique=Unique("value", within=100)))
+    lake = str(tmp_path)
+    send(lab, some(40))
+    lab.run(lake=lake)
+    snapshot = Snapshot(lab.context, lake)
+    rows = update_snapshot(lab.context, snapshot)
+    assert rows == sum(map(len, held(lab)))
+    assert update_snapshot(lab.context, snapshot) == rows
+    versions = f"describe history delta.`{snapshot.path}`"
+    assert lab.spark.sql(versions).count() == 1, "nothing new adds no version"
+    send(lab, [(b"a", b"close"), (b"b", b"new"), (b"g", b"newer")])
+    assert lab.run(lake=lake).complete
+    fresh = Snapshot(lab.context, lake)
+    tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
+    assert len(fresh.usable_offsets(tails, State(lab.context).marks(tails))) == 4
+    assert held(lab, fresh) == held(lab), "snapshot and tail give what replaying everything gives"
+    assert update_snapshot(lab.context, snapshot) == sum(map(len, held(lab)))
+    changed = lab.with_(code_version="another")
+    assert not changed.verify()["values_recompute"].evaluated, "what other code wrote cannot be folded again"
+    send(lab, some(6, 1))
+    assert changed.run(lake=lake).complete
+    proof = {finding.name: finding for finding in changed.proof(full=True, lake=lake).findings}
+    assert proof["state_recomputes"].evaluated, "it can, from the snapshot on"
+    assert proof["state_recomputes"].holds
+    assert "lie before the state that is known" in proof["values_recompute"].detail
+    lab.spark.sql(f"update delta.`{snapshot.path}` set generation = 'another'")
+    send(lab, some(6, 2))
+    with collect_messages() as messages:
+        assert lab.run(lake=lake).complete
+    assert any("another generation: refused" in message for message in messages)
+    shutil.rmtree(snapshot.path)
+    send(lab, some(6, 3))
+    assert lab.run(lake=lake).complete
+    assert lab.broken() == set()
+
+
+def test_a_snapshot_that_is_damaged_is_one_that_is_lost(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(pipeline=declare_sliding())
+    lake = str(tmp_path)
+
+    def table() -> Snapshot:
+        return Snapshot(lab.context, lake)
+
+    send(lab, some(12))
+    assert lab.run(lake=lake).complete
+    rows = update_snapshot(lab.context, table())
+    for file in Path(table().path).rglob("*.parquet"):
+        file.write_bytes(b"PAR1 cut")
+    send(lab, some(6, 10))
+    with collect_messages() as messages:
+        assert lab.run(lake=lake).complete
+    assert any("cannot be read, so the changelog is replayed" in message for message in messages)
+    assert update_snapshot(lab.context, table()) >= rows, "it is written again"
+    assert held(lab, table()) == held(lab)
+    for entry in (Path(table().path) / "_delta_log").glob("*.json"):
+        entry.write_text("garbage")
+    send(lab, some(6, 20))
+    assert lab.run(lake=lake).complete
+    with pytest.raises(EosError, match="Remove the folder"):
+        update_snapshot(lab.context, table())
+    assert lab.broken() == set()
+    renamed = lab.with_(state=lab.pipeline.state.replace("bigint", "int").replace("long", "int"))
+    assert renamed.pipeline.state != lab.pipeline.state
+    with pytest.raises(EosError, match="would be misread"):
+        renamed.run()
