@@ -7,13 +7,11 @@ from eos_assets.deadlines import poll_until
 from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import Bounds, bounds_of
 from eos_assets.verify.invariants import Violations
+from eos_assets.verify.window import TopicBounds
 
 #: Brokers look for transactions that outlived their timeout every ten seconds.
 SWEEP_SECONDS = 10.0
 POLL_SECONDS = 0.5
-
-#: Topic → partition → its bounds, at one moment.
-TopicBounds = dict[str, dict[int, Bounds]]
 
 
 def check_open_transactions(context: PipelineContext, before: TopicBounds, started: float, *, wait: bool) -> Finding:

@@ -4,42 +4,23 @@ If a total differs, or an invariant cannot be decided from totals, the result is
 (`row_comparison`), which shows the records in question. docs/decisions/0013 gives the reasons.
 """
 
-import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from eos_assets.context import PipelineContext
-from eos_assets.errors import Code
-from eos_assets.kafka.headers import UnreadableHeadersError
-from eos_assets.run.partition_alignment import narrow_path
-from eos_assets.transform.arrow_batches import LARGE_BYTES, arrow_batch_limit
 from eos_assets.transform.business_key import repeated_keys
-from eos_assets.transform.result_schema import apply_transform, fail_if_large, worker_rows
-from eos_assets.transform.source import read_records
-from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.map_reader import MapClaims, MapReader, UndecidedError
 from eos_assets.verify.observations import Observation, Observations
-from eos_assets.verify.observed_totals import ObservedTotals
-from eos_assets.verify.pass_results import PASS_RESULTS, PassResults, add_results
+from eos_assets.verify.pass_results import PassResults
 from eos_assets.verify.proof_context import ProofContext
-from eos_assets.verify.recomputation import Recomputation, leave_out
-from eos_assets.verify.record_reader import read_digests
-from eos_assets.verify.sink_pass import SinkPass
-from eos_assets.verify.source_pass import add_by_place, count_by_transaction
-from eos_assets.verify.topic_frames import TopicFrames, union
+from eos_assets.verify.recomputation import Recomputation
+from eos_assets.verify.topic_frames import TopicFrames
 from eos_assets.verify.totals import Total, of_aggregates
+from eos_assets.verify.totals_passes import TotalsPasses
 from eos_assets.verify.window import Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-ORIGIN = ("`o_offset`", "`o_partition`")
-#: Up to this number of offsets the driver reads the sinks itself: a Spark task would take longer.
-FEW_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +29,6 @@ class TotalsComparison:
 
     recomputation: Recomputation
     proof: ProofContext
-    #: What Spark adds up on the way.
-    observed: ObservedTotals = field(default_factory=ObservedTotals)
 
     @property
     def frames(self) -> TopicFrames:
@@ -69,137 +48,9 @@ class TotalsComparison:
         provenance = self.context.names.provenance
         try:
             claims = MapReader(self.context.kafka, provenance, self.window, self.proof, isolates=isolates).read()
-            return self.compare(claims, self.collect(claims))
+            return self.compare(claims, TotalsPasses(self.recomputation, self.proof, claims).run())
         except UndecidedError:
             return None
-
-    def collect(self, claims: MapClaims) -> PassResults:
-        """Run all passes in Arrow batches whose size in bytes Spark does not check, unless outputs are large."""
-        if not any(entry.bytes_out > LARGE_BYTES * max(1, entry.records_out) for entry in self.window.entries):
-            try:
-                with arrow_batch_limit(self.context.spark, fast=True):
-                    return self.run_passes(claims)
-            except Exception as failure:
-                if classify(failure).code is not Code.BATCH_TOO_LARGE:
-                    raise
-        with arrow_batch_limit(self.context.spark, fast=False):
-            return self.run_passes(claims)
-
-    def run_passes(self, claims: MapClaims) -> PassResults:
-        """Run all passes in one Spark job, except those along sinks with few new records."""
-        self.observed.clear()
-        results = PassResults(list)
-        frames = self.source_passes(claims)
-        if not self.read_few(results, claims):
-            frames = [*self.sink_passes(claims), *frames]  # the longest tasks first
-        if frames:
-            add_results(results, [union(frames).toArrow()])
-        for kind, values in self.observed.values().items():
-            results[kind].append(values)
-        return results
-
-    def read_few(self, results: PassResults, claims: MapClaims) -> bool:
-        """Read sinks with few new records here, without Spark. Returns whether that was done."""
-        ranges = {number: self.window.ranges(topic) for number, topic in enumerate(self.proof.topics)}
-        if sum(r.size for chosen in ranges.values() for r in chosen) > FEW_RECORDS:
-            return False
-        with contextlib.suppress(UnreadableHeadersError):  # Spark can read those
-            records = read_digests(self.context.kafka, self.proof.topics, ranges)
-            add_results(results, SinkPass(self.proof, claims.messages).run(records))
-            return True
-        return False
-
-    def sink_passes(self, claims: MapClaims) -> list["DataFrame"]:
-        """One pass along each sink with new records, and along the dead letters."""
-        written = [n for n, topic in enumerate(self.proof.topics) if any(r.size for r in self.window.ranges(topic))]
-        return [self.sink_pass(number, claims) for number in written]
-
-    def sink_pass(self, number: int, claims: MapClaims) -> "DataFrame":
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        proof = self.proof
-        messages = {place: some for place, some in claims.messages.items() if place[0] == number}
-        columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
-        records = self.frames.sink_records(number, "read_committed").selectExpr(*columns)
-        schema = from_arrow_schema(PASS_RESULTS)
-        return records.mapInArrow(lambda batches: SinkPass(proof, messages).run(batches), schema)
-
-    def source_passes(self, claims: MapClaims) -> list["DataFrame"]:
-        """The passes over the source: its visible records, the recomputed outputs, repeated and misplaced keys."""
-        pipeline, window, frames = self.context.pipeline, self.window, list["DataFrame"]()
-        if pipeline.deterministic and window.recomputable:
-            frames.append(self.recompute(claims))
-        elif pipeline.drops and window.retained:
-            raise UndecidedError("what a transform drops is not known without running it again")
-        if window.retained and "visible" not in self.observed:
-            frames.append(self.visible())
-        if window.retained and pipeline.unique:
-            frames.append(count_rows("repeated", repeated_keys(self.frames.source(), pipeline)))
-        if self.recomputation.state and window.retained and pipeline.on_error == "stop":
-            frames.append(count_rows("misplaced", self.frames.misplaced()))
-        return frames
-
-    def visible(self) -> "DataFrame":
-        """Add up the visible source records."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        source = self.frames.source().selectExpr("`partition` AS o_partition", "`offset` AS o_offset")
-        if not self.context.pipeline.drops:
-            return self.observed.consume(source, "visible", ORIGIN)
-        proof = self.proof
-        return source.mapInArrow(lambda rows: count_by_transaction(proof, rows), from_arrow_schema(PASS_RESULTS))
-
-    def recompute(self, claims: MapClaims) -> "DataFrame":
-        """Add up the outputs of the transform, run again in other ranges. On the way the source records are counted,
-        where that reads each of them once."""
-        context, window = self.context, self.window
-        cuts = self.recomputation.cuts
-        if self.recomputation.state is not None:
-            return self.content(self.recomputation.rows(**cuts))
-        source = context.pipeline.source.name
-        records = read_records(context.spark, context.kafka, source, window.recomputable, **cuts)
-        if not context.pipeline.drops and window.recomputable == window.retained:
-            records = self.observed.observe(records, "visible", ("`origin`.`offset`", "`origin`.`partition`"))
-        if claims.set_aside:
-            schema = "source_partition int, source_offset long"
-            records = leave_out(context.spark.createDataFrame(claims.set_aside, schema), records)
-        frame = self.content(worker_rows(apply_transform(context.pipeline, records)))
-        if narrow_path(frame, context.pipeline) is not None:
-            return frame
-        if claims.set_aside:
-            raise UndecidedError("a shuffle beside records that were set aside")
-        self.observed.clear()
-        return self.content(self.recomputation.rows(**cuts))
-
-    def content(self, rows: "DataFrame") -> "DataFrame":
-        """Add up outputs by content, origin and topic, and dead letters by origin; all rows by origin where some
-        records may have none."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        declared = self.proof.declares_partitions
-        flat = rows.selectExpr(*self.content_columns(set(rows.columns)), *(["key", "partition"] if declared else []))
-        if declared:
-            proof = self.proof
-            return flat.mapInArrow(lambda rows: add_by_place(proof, rows), from_arrow_schema(PASS_RESULTS))
-        if self.context.pipeline.drops:
-            flat = self.observed.observe(flat, "kept", ORIGIN)
-        return self.observed.consume(flat.where("compared"), "recomputed", ("`digest`", *ORIGIN, "`topic`"))
-
-    def content_columns(self, present: set[str]) -> list[str]:
-        """Digest, origin and topic number of each row as SQL, and whether it is compared with the sinks."""
-        sinks, dead_letters = self.proof.topics[:-1], len(self.proof.sink_partitions)
-        topic, digest, compared = "0", "`digest`", ["true"]
-        if "topic" in present:
-            numbers = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(sinks))
-            topic = f"CASE coalesce(`topic`, '{sinks[0]}') {numbers} ELSE -1 END"
-        if "skip" in present:
-            compared.append("NOT coalesce(`skip`, false)")
-        if "error" in present and not self.proof.compares_dead_letters:
-            compared.append("`error` IS NULL")
-        elif "error" in present:
-            topic = f"CASE WHEN `error` IS NOT NULL THEN {dead_letters} ELSE {topic} END"
-            digest = "CASE WHEN `error` IS NOT NULL THEN 0L ELSE `digest` END"
-        return [f"{digest} AS digest", *ORIGIN, f"{topic} AS topic", f"{' AND '.join(compared)} AS compared"]
 
     def compare(self, claims: MapClaims, results: PassResults) -> Observations:
         """The figures of the window; `UndecidedError` if any total differs."""
@@ -248,8 +99,3 @@ class TotalsComparison:
 
 def add(totals: Iterable[Total]) -> Total:
     return sum(totals, Total())
-
-
-def count_rows(kind: str, rows: "DataFrame") -> "DataFrame":
-    """One result of a pass: the number of rows."""
-    return rows.selectExpr(f"'{kind}' AS kind", "to_json(array(CAST(count(*) AS bigint))) AS text")

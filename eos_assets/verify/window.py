@@ -7,6 +7,9 @@ from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.verify.checkpoint import Offsets
 
+#: Topic → partition → its bounds, at one moment.
+TopicBounds = dict[str, dict[int, Bounds]]
+
 
 @dataclass(frozen=True)
 class PartitionWindow:
@@ -49,8 +52,7 @@ class Window:
     """All source partitions, and the bounds between which the topics are read."""
 
     partitions: dict[int, PartitionWindow]
-    #: Topic → partition → its bounds.
-    bounds: dict[str, dict[int, Bounds]]
+    bounds: TopicBounds
     #: Topic and partition → where reading begins: at the end of the last proof, or at the log start.
     starts: Offsets
     #: Topic and partition → where the next proof begins, if this one holds.

@@ -4,36 +4,27 @@ Runs may write meanwhile. So the ledger is read first, up to its current end, an
 covers those entries. What comes later is left to the next proof.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-
-from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.context import PipelineContext
 from eos_assets.kafka.admin import is_compacted
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import Bounds, await_stable, bounds, stable_ends
-from eos_assets.kafka.reader import read_partition, read_partitions
-from eos_assets.log import ledger, provenance
-from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.reader import CommittedReader
-from eos_assets.run.preflight.topic_ids import check_ids
-from eos_assets.run.preflight.topics import existing_topics
-from eos_assets.verify import checkpoint
+from eos_assets.kafka.offsets import Bounds, await_stable, bounds
+from eos_assets.kafka.reader import read_partition
+from eos_assets.log import provenance
+from eos_assets.log.ledger import LedgerEntry
 from eos_assets.verify.checkpoint import Offsets
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.group_offsets import read_group_offsets
+from eos_assets.verify.ledger_window import LedgerRows, LedgerWindow, read_ledger_window
+from eos_assets.verify.window import PartitionWindow, TopicBounds, Window
 
 #: How long to wait until the outputs that the ledger names are stable in the sinks.
 PATIENCE_SECONDS = 30.0
 #: Maps are written in the last moments of a transaction, so nothing holds them back for long.
 MAP_PATIENCE_SECONDS = 5.0
-GROUP_PATIENCE_SECONDS = 5
 FOREVER = 1 << 62
 #: Of a topic that no longer exists: every record is gone.
 GONE = Bounds(FOREVER, FOREVER, FOREVER)
-
-LedgerRows = list[Genesis | LedgerEntry]
-TopicBounds = dict[str, dict[int, Bounds]]
 
 
 @dataclass(frozen=True)
@@ -51,136 +42,48 @@ class ProvableRange:
 def read_window(context: PipelineContext, *, full: bool) -> Window:
     """Read what was committed since the last proof or, in full, all that is retained. Topics that are not those of the
     genesis are refused."""
-    names, source, kafka = context.names, context.pipeline.source.name, context.kafka
-    declared = [*(names.sink(sink.name) for sink in context.pipeline.sinks), names.dead_letters]
-    topics = [source, names.ledger, names.provenance, *declared]
-    existing = existing_topics(context.pipeline, kafka, topics, context.mode)
-    started = set(existing[names.ledger].partitions) & set(existing[names.provenance].partitions)
-    source_partitions = [p for p in existing[source].partitions if p in started]
-    proven: Offsets = {}
-    if context.exactly_once and not full:
-        proven = load_checkpoint(context, topics, [(topic, p) for topic in topics for p in existing[topic].partitions])
-    ledger_ends = stable_ends(kafka, names.ledger, source_partitions)
-    rows = read_ledger(context, ledger_ends, proven)
-    former = former_sinks(context, rows, declared)
-    if former and proven:
-        proven |= checkpoint.load(kafka, names, [(topic, p) for topic in former for p in kafka.partitions(topic)])
-    written = [*declared[:-1], *former, declared[-1]]
-    partitions = {p: PartitionWindow(p, rows[p], last_proven(context, p, proven)) for p in source_partitions}
-    group_offsets = read_group_offsets(context, partitions, written)
-    found = await_sinks(kafka, written, partitions)
-    found[names.provenance] = await_maps(kafka, names.provenance)
-    log_starts = {p: there.start for p, there in bounds(kafka, source).items()}
+    since = read_ledger_window(context, full=full)
+    group_offsets = read_group_offsets(context, since)
+    found = await_sinks(context.kafka, since)
+    maps = found[context.names.provenance] = await_maps(context.kafka, context.names.provenance)
+    source = context.pipeline.source.name
+    source_bounds = bounds(context.kafka, source)
     provable = {
-        p: provable_range(w, found, first_map(context, p, found[names.provenance][p], proven))
+        p: provable_range(w, found, first_map(context, p, maps[p], since.proven))
         if context.exactly_once
         else ProvableRange(0, group_offsets.get(p) or 0, {}, settled=True)
-        for p, w in partitions.items()
+        for p, w in since.partitions.items()
     }
     windows = {
         p: replace(
             w,
             start=provable[p].start,
             end=provable[p].end,
-            log_start=log_starts[p],
-            code_start=code_start(w.rows, context.pipeline.code_version) if context.exactly_once else 0,
+            log_start=source_bounds[p].start,
+            code_start=code_start(w.rows, context.pipeline.code_version),
         )
-        for p, w in partitions.items()
+        for p, w in since.partitions.items()
     }
-    maps_settled = all(there.stable == there.high for there in found[names.provenance].values())
+    maps_settled = all(there.stable == there.high for there in maps.values())
     return Window(
         windows,
         found,
-        starts={**proven, **first_offsets(found, proven)},
-        ends=next_checkpoint(context, ledger_ends, found, windows),
+        starts={**since.proven, **first_offsets(found, since.proven)},
+        ends=next_checkpoint(context, since.ends, found, windows),
         group_offsets=group_offsets,
         expired=highest([one.expired for one in provable.values()]),
         settled=maps_settled and all(one.settled for one in provable.values()),
-        incremental=bool(proven),
-        written=written,
-        source_is_compacted=is_compacted(source, kafka),
+        incremental=bool(since.proven),
+        written=since.written,
+        source_is_compacted=is_compacted(source, context.kafka),
     )
 
 
-def load_checkpoint(context: PipelineContext, topics: list[str], places: list[tuple[str, int]]) -> Offsets:
-    """The offsets up to which everything is proven; none if a topic ends before one of them: records that were proven
-    are gone, and a proof of everything shows which."""
-    proven = checkpoint.load(context.kafka, context.names, places)
-    ends = {(t, p): there.high for t in topics if proven for p, there in bounds(context.kafka, t).items()}
-    return {} if any(proven.get(place, 0) > end for place, end in ends.items()) else proven
-
-
-def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> int | None:
-    """The position of the last proof. Without one of the ledger, the source's belongs to an earlier ledger."""
-    if (context.names.ledger, partition) not in proven:
-        return None
-    return proven.get((context.pipeline.source.name, partition))
-
-
-def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets) -> dict[int, LedgerRows]:
-    """The ledger since the last proof. Without transactions it proves nothing, and is not read."""
-    rows: dict[int, LedgerRows] = {p: [] for p in ends}
-    places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
-    for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
-        partition = message.partition() or 0
-        if (message.offset() or 0) < ends[partition]:
-            rows[partition].append(ledger.read(message))
-    return rows
-
-
-def former_sinks(context: PipelineContext, rows: Mapping[int, LedgerRows], declared: list[str]) -> list[str]:
-    """Topics that the ledger names, that are no longer declared and still exist."""
-    named = {
-        part.topic
-        for partition_rows in rows.values()
-        for row in partition_rows
-        for part in (row.sinks if isinstance(row, LedgerEntry) else ())
-    }
-    return sorted((named - set(declared)) & set(context.kafka.metadata().topics))
-
-
-def read_group_offsets(
-    context: PipelineContext, partitions: dict[int, PartitionWindow], written: list[str]
-) -> dict[int, int | None]:
-    """The stable group offsets. Where a run has committed meanwhile, the position of the window stands in for one that
-    belongs to a later entry."""
-    offsets: dict[int, int | None] = {}
-    reader = CommittedReader(context.kafka.config(), context.names)
-    try:
-        ids = context.kafka.topic_ids([context.pipeline.source.name, context.names.ledger, *written])
-        for partition, window in partitions.items():
-            if context.exactly_once:
-                check_ids(context.pipeline, reader.genesis(partition), ids)
-            for offset in stable_group_offset(reader, partition):
-                committed_since = context.exactly_once and has_later_entry(reader, window, offset)
-                offsets[partition] = window.position if committed_since else offset
-    finally:
-        reader.close()
-    return offsets
-
-
-def stable_group_offset(reader: CommittedReader, partition: int) -> Iterator[int | None]:
-    """The group offset, or nothing while an open transaction holds it: `no_open_transactions` reports that one."""
-    try:
-        yield reader.group_offset(partition, seconds=GROUP_PATIENCE_SECONDS)
-    except KafkaException as failure:
-        if failure.args[0].code() != KafkaError._TIMED_OUT:
-            raise
-
-
-def has_later_entry(reader: CommittedReader, window: PartitionWindow, offset: int | None) -> bool:
-    """Whether a run has committed since the ledger was read, so that the group offset belongs to a later entry."""
-    if offset is None or (window.position is not None and offset <= window.position):
-        return False
-    tail = reader.ledger_tail(window.partition)
-    return isinstance(tail, LedgerEntry) and tail.next >= offset
-
-
-def await_sinks(kafka: Connection, written: list[str], partitions: dict[int, PartitionWindow]) -> TopicBounds:
+def await_sinks(kafka: Connection, since: LedgerWindow) -> TopicBounds:
     """The bounds of the sinks, once they cover the outputs that the ledger names, or when the time is up."""
-    entries = [row for w in partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
+    entries = [row for w in since.partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
     needed = highest([{(part.topic, part.partition): part.last + 1} for entry in entries for part in entry.sinks])
-    return await_stable(kafka, written, needed, PATIENCE_SECONDS)
+    return await_stable(kafka, since.written, needed, PATIENCE_SECONDS)
 
 
 def await_maps(kafka: Connection, provenance_topic: str) -> dict[int, Bounds]:

@@ -15,11 +15,11 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.verify import open_transactions
 from eos_assets.verify.open_transactions import (
-    TopicBounds,
     check_open_transactions,
     held_back,
     no_open_transactions,
 )
+from eos_assets.verify.window import TopicBounds
 
 
 def bounds_at(stable: int, high: int) -> TopicBounds:

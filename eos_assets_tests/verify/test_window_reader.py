@@ -1,18 +1,11 @@
 """The window of a proof: which transactions can be proven."""
 
-from typing import cast
-
 import pytest
-from pyspark.sql import SparkSession
 
-from eos_assets.context import PipelineContext
-from eos_assets.declare.pipeline import Pipeline
-from eos_assets.declare.topic import Topic
-from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
-from eos_assets.verify.window import PartitionWindow, Window
-from eos_assets.verify.window_reader import ProvableRange, code_start, highest, last_proven, provable_range
+from eos_assets.verify.window import PartitionWindow
+from eos_assets.verify.window_reader import ProvableRange, code_start, highest, provable_range
 
 
 def entry(start: int, end: int, first: int, last: int, topic: str = "sink", version: str = "1") -> LedgerEntry:
@@ -31,11 +24,6 @@ SEEN: dict[str, tuple[int, Bounds, ProvableRange]] = {
     "retention took the first maps": (9, Bounds(0, 9, 9), ProvableRange(9, 12, {("sink", 0): 3}, True)),
     "the sink lost its end": (0, Bounds(0, 5, 5), ProvableRange(5, 12, {}, True)),
 }
-
-
-def context() -> PipelineContext:
-    pipeline = Pipeline("p", Topic("source"), (Topic("sink"),), lambda r: r, "1")
-    return PipelineContext(pipeline, cast(SparkSession, None), Connection("nowhere:9092"))
 
 
 @pytest.mark.parametrize(("first_map", "there", "expected"), SEEN.values(), ids=SEEN)
@@ -59,19 +47,5 @@ def test_the_current_code_begins_after_the_last_entry_of_other_code() -> None:
     assert (code_start(rows, "1"), code_start(rows, "2"), code_start([], "1")) == (9, 12, 0)
 
 
-def test_the_checkpoint_of_the_source_counts_only_with_that_of_the_ledger() -> None:
-    proven = {("source", 0): 7}
-    assert last_proven(context(), 0, proven) is None, "the ledger is a new one"
-    assert last_proven(context(), 0, {**proven, (context().names.ledger, 0): 3}) == 7
-
-
 def test_the_highest_offset_of_each_partition_is_kept() -> None:
     assert highest([{("a", 0): 3}, {("a", 0): 1, ("b", 0): 0}, {("b", 0): 2}]) == {("a", 0): 3, ("b", 0): 2}
-
-
-def test_what_retention_removed_before_a_proof_is_counted() -> None:
-    window = PartitionWindow(0, list(ROWS), None, start=8, end=12, log_start=6, code_start=9)
-    whole = Window({0: window}, {}, {})
-    assert (whole.unprovable, whole.other_code) == (3, 1)
-    assert [(r.start, r.end) for r in (*whole.retained, *whole.recomputable)] == [(8, 12), (9, 12)]
-    assert [e.start for e in whole.entries] == [8, 9]
