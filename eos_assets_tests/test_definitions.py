@@ -1,4 +1,4 @@
-"""The code location loads anywhere, and both of its declarations lead to it."""
+"""The code location loads without any server, and workspace.yaml and pyproject.toml both name it."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def test_the_definitions_load_without_java_and_without_a_broker(tmp_path: Path) 
     assert not (tmp_path / "home").exists(), "loading starts nothing"
 
 
-def test_workspace_and_pyproject_lead_dagster_to_the_same_definitions() -> None:
+def test_workspace_and_pyproject_name_the_same_definitions() -> None:
     targets = (WorkspaceFileTarget(["workspace.yaml"]), PyProjectFileTarget("pyproject.toml"))
     with contextlib.chdir(ROOT):
         origins = [origin.loadable_target_origin for target in targets for origin in target.create_origins()]

@@ -53,7 +53,7 @@ def draw(experiment: Experiment) -> "Figure":
         draw_aborted(Bars(aborted, experiment), results)
         deliveries.set_title(f"failure: {KIND_NAMES[kind]}")
         aborted.set_xlabel("probability of failure")
-    grid[0, 0].set_ylabel("← lost      doubled →")
+    grid[0, 0].set_ylabel("← lost | doubled →")
     grid[1, 0].set_ylabel("time, relative to\nat least once")
     grid[2, 0].set_ylabel("aborted")
     handles = [Patch(color=COLOURS[mode], label=MODE_NAMES[mode]) for mode in matrix.modes]
