@@ -1,1 +1,44 @@
-"""Records from Kafka through Spark back to Kafka, exactly once, with the proof in every partition."""
+"""Records from Kafka through Spark back to Kafka, exactly once, with the proof in every partition.
+
+import eos_assets as eos
+"""
+
+from typing import TYPE_CHECKING
+
+from eos_assets.api import Pipeline, pipeline, stateful
+from eos_assets.declare.check import Check, Finding
+from eos_assets.declare.fold_by_key import fold_by_key
+from eos_assets.declare.options import Batching, Unique
+from eos_assets.declare.output import output
+from eos_assets.declare.topic import Topic
+from eos_assets.errors import EosError
+from eos_assets.testing import Rejected, Skipped
+
+if TYPE_CHECKING:
+    from eos_assets.verify.proof import Proof
+
+__all__ = [
+    "Batching",
+    "Check",
+    "EosError",
+    "Finding",
+    "Pipeline",
+    "Proof",
+    "Rejected",
+    "Skipped",
+    "Topic",
+    "Unique",
+    "fold_by_key",
+    "output",
+    "pipeline",
+    "stateful",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import `Proof` on first use, because workers import this package and need no proofs."""
+    if name == "Proof":
+        from eos_assets.verify.proof import Proof
+
+        return Proof
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

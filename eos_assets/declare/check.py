@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 class Finding:
     """The result of one check: whether it holds, in words, and counter-examples if it does not."""
 
-    name: str
-    holds: bool
-    detail: str
+    #: The name of the check. A check of a pipeline need not repeat its own.
+    name: str = ""
+    holds: bool = True
+    detail: str = ""
     examples: tuple[str, ...] = ()
     severity: str = "error"
     #: False if the check could not be evaluated: then it neither passed nor failed.
@@ -31,3 +32,5 @@ class Check:
     name: str
     description: str
     evaluate: Callable[["Pipeline", "SparkSession", "Connection"], Finding]
+    #: Whether assets downstream of the sink wait until it passes.
+    blocking: bool = True

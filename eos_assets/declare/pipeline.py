@@ -10,7 +10,7 @@ from eos_assets.declare.code_version import code_version, name_of
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
 from eos_assets.declare.options import Batching, Durability, OnError, Options, Unique
-from eos_assets.declare.topic import FOREVER, Topic
+from eos_assets.declare.topic import FOREVER, Topic, as_topic, as_topics
 from eos_assets.errors import EosError
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ class Pipeline:
 
 def pipeline(
     *,
-    source: Topic,
-    sink: Topic | Sequence[Topic],
+    source: Topic | str,
+    sink: Topic | str | Sequence[Topic | str],
     deterministic: bool = True,
     ordered: bool = False,
     **options: Unpack[Options],
@@ -152,7 +152,7 @@ def pipeline(
     """Declare a pipeline around a transform, a function from DataFrame to DataFrame.
 
     Args:
-        source: the topic it reads.
+        source: the topic it reads; a name alone is a topic of three partitions.
         sink: the topic it writes. Several may be declared; then the column `topic` of a row names its sink.
         deterministic: False if the transform looks things up elsewhere, so that running it again may return something
             else. Then `values_recompute` is not evaluated.
@@ -160,7 +160,7 @@ def pipeline(
             the order of the records. Otherwise their rows are sorted before the first one is written.
         options: see `Options`.
     """
-    sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
+    topic, sinks = as_topic(source), as_topics(sink)
 
     def declare(transform: Transform) -> Pipeline:
         defaults: Options = {"name": name_of(transform)}
@@ -168,7 +168,7 @@ def pipeline(
             defaults["code_version"] = code_version(transform, sinks)
         merged: Options = {**defaults, **options}
         return Pipeline(
-            source=source,
+            source=topic,
             sinks=sinks,
             transform=transform,
             deterministic=deterministic,

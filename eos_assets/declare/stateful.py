@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 from eos_assets.declare.code_version import code_version, name_of
 from eos_assets.declare.options import Batching, Options
 from eos_assets.declare.pipeline import Fold, Pipeline
-from eos_assets.declare.topic import Topic
+from eos_assets.declare.topic import Topic, as_topic, as_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +16,7 @@ STATEFUL_BATCHING = Batching(records=500_000)
 
 
 def stateful(
-    *, source: Topic, sink: Topic | Sequence[Topic], state: str, **options: Unpack[Options]
+    *, source: Topic | str, sink: Topic | str | Sequence[Topic | str], state: str, **options: Unpack[Options]
 ) -> Callable[[Fold], Pipeline]:
     """Declare a pipeline around a fold: `f(f(s, A), B) == f(s, A + B)`, for outputs and state alike.
 
@@ -33,7 +33,7 @@ def stateful(
         options: see `Options`. A record in a partition where its key does not belong is handled by `on_error`, too.
             With `Unique(by, within)` repeated records are skipped.
     """
-    sinks = (sink,) if isinstance(sink, Topic) else tuple(sink)
+    topic, sinks = as_topic(source), as_topics(sink)
 
     def declare(fold: Fold) -> Pipeline:
         def fold_from_empty_state(records: "DataFrame") -> "DataFrame":
@@ -44,7 +44,7 @@ def stateful(
             defaults["code_version"] = code_version(fold, sinks)
         merged: Options = {**defaults, **options}
         return Pipeline(
-            source=source,
+            source=topic,
             sinks=sinks,
             transform=fold_from_empty_state,
             fold=fold,

@@ -1,6 +1,7 @@
 """The declaration of a topic."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eos_assets.errors import EosError
@@ -59,3 +60,13 @@ class Topic:
     def replicas(self, brokers: int) -> int:
         """The number of replicas on a cluster with this number of brokers."""
         return self.replication or min(REPLICAS, brokers)
+
+
+def as_topic(topic: Topic | str) -> Topic:
+    """A topic, from its declaration or its name."""
+    return Topic(topic) if isinstance(topic, str) else topic
+
+
+def as_topics(topics: Topic | str | Sequence[Topic | str]) -> tuple[Topic, ...]:
+    """Topics, from one or several declarations or names."""
+    return (as_topic(topics),) if isinstance(topics, Topic | str) else tuple(map(as_topic, topics))

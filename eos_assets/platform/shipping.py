@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import eos_assets
 from eos_assets.declare import registry
 from eos_assets.platform.folders import explain_disk_errors, make_folder
 from eos_assets.platform.settings import Settings
@@ -74,7 +73,7 @@ def allow_udfs_on_connect() -> None:
 
 def archive_package(settings: Settings) -> Path:
     """A zip of this package below EOS_HOME, named by its content, so that each version is written once."""
-    package = Path(eos_assets.__file__).parent
+    package = Path(__file__).parents[1]
     contents = {
         str(path.relative_to(package.parent)): path.read_bytes()
         for path in sorted(package.rglob("*"))

@@ -1,0 +1,162 @@
+"""The front door: a declared pipeline that runs, proves, previews and tests itself."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from eos_assets.declare import pipeline as declaration
+from eos_assets.declare import stateful as stateful_declaration
+from eos_assets.declare.check import Check, Finding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eos_assets.kafka.connection import Connection
+    from eos_assets.run.preview import Preview
+    from eos_assets.run.report import RunReport
+    from eos_assets.testing import Content, Result
+    from eos_assets.verify.proof import Proof
+    from eos_assets.verify.verification import Verification
+
+Declared = ParamSpec("Declared")
+Function = TypeVar("Function")
+Rule = Callable[["Proof"], Finding]
+
+
+class Pipeline(declaration.Pipeline):
+    """A declared pipeline. Spark and Kafka are those of the settings, as for the `eos` command, unless given."""
+
+    def run(
+        self,
+        *,
+        partitions: Iterable[int] | None = None,
+        max_records: int | None = None,
+        spark: "SparkSession | None" = None,
+        kafka: "Connection | None" = None,
+    ) -> "RunReport":
+        """Process the source up to its last stable offset.
+
+        Args:
+            partitions: the source partitions; default: all.
+            max_records: at most this many offsets of each partition.
+            spark: where the transform is computed.
+            kafka: the cluster that holds the topics.
+        """
+        from eos_assets.platform.settings import Settings
+        from eos_assets.run.run import RunOptions, run_pipeline
+
+        settings = Settings.load()
+        options = RunOptions(
+            partitions=partitions,
+            max_records=max_records,
+            lake=settings.lake if self.stateful else None,
+            accepted_spark=settings.accept_spark,
+        )
+        return run_pipeline(self, spark or default_spark(), kafka or default_kafka(), options)
+
+    def verify(
+        self, *, full: bool = False, spark: "SparkSession | None" = None, kafka: "Connection | None" = None
+    ) -> "Verification":
+        """Evaluate every invariant and every check of the pipeline.
+
+        Args:
+            full: prove all that is retained, not only what was written since the last proof.
+            spark: where the transform is computed again.
+            kafka: the cluster that holds the topics.
+        """
+        from eos_assets.platform.settings import Settings
+        from eos_assets.verify.verify import verify_pipeline
+
+        session, cluster = spark or default_spark(), kafka or default_kafka()
+        lake = Settings.load().lake if self.stateful else None
+        verification = verify_pipeline(self, session, cluster, full=full, lake=lake)
+        findings = [check.evaluate(self, session, cluster) for check in self.checks]
+        return replace(verification, findings=[*verification.findings, *findings])
+
+    def preview(
+        self, count: int = 5, *, spark: "SparkSession | None" = None, kafka: "Connection | None" = None
+    ) -> "list[Preview]":
+        """The last source records beside what the transform returns for them. Nothing is written."""
+        from eos_assets.run.preview import preview
+
+        return preview(self, spark or default_spark(), kafka or default_kafka(), count)
+
+    def test(self, spark: "SparkSession", rows: "Sequence[tuple[Content, Content]]") -> "list[Result]":
+        """What the transform returns for these keys and values, in their order, without Kafka.
+
+        An output is its (key, value), a rejected record a `Rejected`, a skipped one a `Skipped`. A stateful pipeline
+        starts with an empty state.
+        """
+        from eos_assets.testing import results, sample_records
+
+        return results(self.transform(sample_records(spark, rows)))
+
+    def check(self, rule: Rule | None = None, *, blocking: bool = True) -> Callable[[Rule], Rule] | Rule:
+        """Add a check: a function from an `eos.Proof` to an `eos.Finding`, named as a fact.
+
+        Args:
+            rule: the function; its name is the name of the check, its docstring the description.
+            blocking: whether assets downstream of the sink wait until the check passes.
+        """
+
+        def add(rule: Rule) -> Rule:
+            description = inspect.cleandoc(rule.__doc__ or rule.__name__.replace("_", " "))
+            declared = Check(rule.__name__, description, evaluator(rule), blocking=blocking)
+            object.__setattr__(self, "checks", (*self.checks, declared))  # only while its module is imported
+            return rule
+
+        return add if rule is None else add(rule)
+
+
+def evaluator(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Connection], Finding]":
+    """Evaluate a rule on all that is retained, and name its finding."""
+
+    def evaluate(pipeline: declaration.Pipeline, spark: "SparkSession", kafka: "Connection") -> Finding:
+        from eos_assets.context import PipelineContext
+        from eos_assets.verify.proof import Proof
+        from eos_assets.verify.topic_frames import TopicFrames
+        from eos_assets.verify.window_reader import read_window
+
+        context = PipelineContext(pipeline, spark, kafka)
+        finding = rule(Proof(TopicFrames(context, read_window(context, full=True))))
+        return replace(finding, name=rule.__name__)
+
+    return evaluate
+
+
+def with_operations(
+    declare: Callable[Declared, Callable[[Function], declaration.Pipeline]],
+) -> Callable[Declared, Callable[[Function], Pipeline]]:
+    """The same decorator, for pipelines with the operations of the front door."""
+
+    @functools.wraps(declare)
+    def decorator(*args: Declared.args, **options: Declared.kwargs) -> Callable[[Function], Pipeline]:
+        def wrap(function: Function) -> Pipeline:
+            declared = declare(*args, **options)(function)
+            return Pipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
+
+        return wrap
+
+    return decorator
+
+
+pipeline = with_operations(declaration.pipeline)
+stateful = with_operations(stateful_declaration.stateful)
+
+
+def default_kafka() -> "Connection":
+    from eos_assets.platform.cluster import connect
+    from eos_assets.platform.settings import Settings
+
+    return connect(Settings.load())
+
+
+@functools.cache
+def default_spark() -> "SparkSession":
+    """One session for all calls of a process."""
+    from eos_assets.orchestration.resources.spark import SparkResource
+
+    session: SparkSession = SparkResource().spark_session
+    return session

@@ -1,0 +1,80 @@
+"""What a unit test of a transform needs: source records without Kafka, and results to compare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eos_assets.declare.stateful import empty_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Rejected", "Result", "Skipped", "empty_state", "results", "sample_records"]
+
+#: A key or a value: text if it is valid UTF-8, else bytes.
+Content = str | bytes | None
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A source record that the transform rejects: it becomes a dead letter."""
+
+    key: Content
+    reason: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A source record that the transform skips on purpose."""
+
+    key: Content
+
+
+#: An output as its key and value, or what became of the source record instead.
+Result = tuple[Content, Content] | Rejected | Skipped
+
+
+def sample_records(spark: "SparkSession", rows: Sequence[tuple[Content, Content]]) -> "DataFrame":
+    """The `records` of a transform, made of (key, value) pairs."""
+    from pyspark.sql import functions as f
+
+    numbered = [(to_bytes(key), to_bytes(value), offset) for offset, (key, value) in enumerate(rows)]
+    origin = f.struct(f.lit(0).alias("partition"), f.col("n").alias("offset"), f.col("n").alias("ordinal"))
+    return spark.createDataFrame(numbered, "key binary, value binary, n long").select(
+        "key",
+        "value",
+        f.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        f.current_timestamp().alias("timestamp"),
+        origin.alias("origin"),
+    )
+
+
+def results(rows: "DataFrame") -> list[Result]:
+    """What a transform returned, in the order of the source records."""
+    found = []
+    for row in (row.asDict() for row in rows.collect()):
+        place = (row["origin"].partition, row["origin"].offset, row.get("sequence") or 0)
+        found.append((place, result(row)))
+    return [entry for _, entry in sorted(found, key=lambda entry: entry[0])]
+
+
+def result(row: dict[str, Any]) -> Result:
+    key = to_text(row.get("key"))
+    if row.get("skip"):
+        return Skipped(key)
+    if row.get("error") is not None:
+        return Rejected(key, row["error"])
+    return key, to_text(row["value"])
+
+
+def to_bytes(content: Content) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content
+
+
+def to_text(content: Content | bytearray) -> Content:
+    if content is None or isinstance(content, str):
+        return content
+    try:
+        return bytes(content).decode()
+    except UnicodeDecodeError:
+        return bytes(content)
