@@ -71,9 +71,9 @@ def run_pipeline(
 ) -> RunReport:
     """Bring every chosen partition to the last stable offset of the moment at which the run begins."""
     options = options or RunOptions()
-    if options.mode is not Mode.EXACTLY_ONCE and options.delivery is None:
-        raise ValueError(f"mode {options.mode} needs its delivery, see eos_assets.experiment.baselines")
     context = PipelineContext(pipeline, spark, connection, options.mode)
+    if not context.exactly_once and options.delivery is None:
+        raise ValueError(f"mode {options.mode} needs its delivery, see eos_assets.experiment.baselines")
     planner = Planner(context, options.partitions, options.max_records, options.upto)
     started = time.monotonic()
     try:
