@@ -10,6 +10,7 @@ from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.run.preview import preview
 from eos_assets_tests.run.lab import Lab, MakeLab, squared
+from eos_assets_tests.transform.transforms import Transform, assert_nothing_written
 
 
 def test_an_alias_of_the_result_does_not_hide_the_origin(make_lab: MakeLab) -> None:
@@ -111,3 +112,27 @@ def test_the_reason_of_a_dead_letter_is_cut_to_fit(make_lab: MakeLab) -> None:
     (kept,) = [t for t in lab.pipeline.own_topics() if t.name == lab.pipeline.names().dead_letters]
     assert kept.retention_ms == 86_400_000, "as long as the sink"
     assert lab.broken() == set()
+
+
+def moved(records: DataFrame) -> DataFrame:
+    origin = f.col("origin").withField("partition", f.lit(9))
+    return records.select("key", "value", origin.alias("origin"))
+
+
+def hidden(records: DataFrame) -> DataFrame:
+    return records.select("key", "value", f.when(f.col("origin.offset") < 0, f.col("origin")).alias("origin"))
+
+
+@pytest.mark.parametrize(
+    ("transform", "problem"),
+    [(moved, "origin.partition 9"), (hidden, "a row without an origin")],
+    ids=["moved", "hidden"],
+)
+def test_rows_that_belong_to_no_partition_are_refused_however_many_tasks_find_them(
+    make_lab: MakeLab, transform: Transform, problem: str
+) -> None:
+    lab = make_lab(transform, on_error="isolate")
+    lab.fill(90)
+    with pytest.raises(EosError, match=problem):
+        lab.run()
+    assert_nothing_written(lab)
