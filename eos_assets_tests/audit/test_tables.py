@@ -1,4 +1,4 @@
-"""The audit tables: each transaction once, whole after a crash, made anew at will, and compared with the ledger."""
+"""The audit tables: each transaction once, complete after a crash, rebuilt on request, and compared with the ledger."""
 
 import re
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     lab.produce(b"%d" % number for number in range(30))
     lab.run()
     states = {state.name: state.rows for state in tables.update()}
-    assert states["audit_deliveries"] == 361 - 3 + 30, "after a commit of another writer it goes on from the rows"
+    assert states["audit_deliveries"] == 361 - 3 + 30, "after a commit of another writer it continues from the rows"
     tables.update(rebuild=True)
     tables.context.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
     found = audit_matches_ledger(tables)
@@ -66,9 +66,9 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
 
 
 def test_the_tables_are_compared_from_where_the_last_comparison_ended(platform: Platform) -> None:
-    for told in ("3 transactions, ", "3 transactions since the last comparison, "):
+    for detail in ("3 transactions, ", "3 transactions since the last comparison, "):
         platform.lab.fill(90)
-        assert str(evaluations(platform.materialize())[AUDIT_CHECK].description).startswith(told)
+        assert str(evaluations(platform.materialize())[AUDIT_CHECK].description).startswith(detail)
     assert str(platform.check()[AUDIT_CHECK].description).startswith("0 transactions since the last comparison")
     tables = tables_of(platform)
     tables.context.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where transaction_start = 0")
@@ -76,10 +76,10 @@ def test_the_tables_are_compared_from_where_the_last_comparison_ended(platform: 
     assert not platform.check(full=True)[AUDIT_CHECK].passed
 
 
-def test_tables_that_are_made_anew_are_whole_although_the_update_died(
+def test_tables_that_are_rebuilt_are_complete_although_the_update_died(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F23: a new ledger, and a crash behind the first of its tables."""
+    """F23: a new ledger, and a crash after the first of its tables."""
     platform.lab.fill(60)
     platform.lab.run()
     tables_of(platform).update()
@@ -126,10 +126,10 @@ def test_an_update_that_died_between_two_tables_is_completed_by_the_next(
     assert audit_matches_ledger(tables).holds
 
 
-def test_rows_that_were_deleted_come_back_although_the_ledger_stands_still(
+def test_rows_that_were_deleted_come_back_without_new_ledger_entries(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By another writer, or by a rebuild that died: Delta must not take the next append for one that it has seen."""
+    """By another writer, or by a rebuild that died: Delta must not skip the next append as one that it has seen."""
     lab, tables = platform.lab, tables_of(platform)
     lab.fill(60)
     lab.run()
@@ -170,6 +170,34 @@ def test_the_rows_made_by_the_driver_are_those_made_by_spark(
     assert [sorted(map(str, tables.read(table).collect())) for table in REACHED] == tables_before
 
 
+def test_deliveries_with_headers_have_the_digests_that_the_ledger_adds_up(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those digests are also the ones that a proof computes: it compares their sums with the ledger."""
+    lab, tables = platform.lab.with_(transform=with_headers), tables_of(platform)
+    lab.fill(60)
+    lab.run()
+    tables.update()
+    ledger = {
+        (entry.partition, entry.start, written.topic, written.partition): int(written.digest)
+        for entry in tables.read("audit_transactions").collect()
+        for written in entry.sinks
+    }
+    assert sum_digests(tables) == ledger
+    monkeypatch.setattr(increment, "FEW_RECORDS", 0)
+    tables.update(rebuild=True)
+    assert sum_digests(tables) == ledger, "also where Spark makes the rows"
+
+
+def sum_digests(tables: AuditTables) -> dict[tuple[int, int, str, int], int]:
+    """Source partition, transaction, topic and sink partition → the sum of the digests of its deliveries."""
+    sums: dict[tuple[int, int, str, int], int] = {}
+    for row in tables.read("audit_deliveries").collect():
+        place = (row.source_partition, row.transaction_start, row.topic, row.sink_partition)
+        sums[place] = (sums.get(place, 0) + row.digest) % 2**64
+    return sums
+
+
 def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:
     lab = platform.lab
     lab.fill(60)
@@ -189,7 +217,7 @@ def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:
     assert rejected == [("no integer", 1)]
 
 
-def test_the_audit_tables_of_an_earlier_generation_make_way(platform: Platform) -> None:
+def test_the_audit_tables_of_an_earlier_generation_are_replaced(platform: Platform) -> None:
     platform.lab.fill(300)
     platform.lab.run()
     tables_of(platform).update()

@@ -1,4 +1,4 @@
-"""What is left after counting: violations with their first examples, and content that differs from the transform's."""
+"""The sums of all observations: violations with their first examples, and content that differs from the transform's."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Proofs: each goes on where the last one ended, disturbs nobody, and says what retention has taken from it."""
+"""Proofs: each begins where the last one ended, disturbs no run, and reports what retention has removed."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def delete_below(lab: Lab, topic: str, offset: int) -> None:
         future.result()
 
 
-def test_a_proof_goes_on_where_the_last_one_ended(lab: Lab) -> None:
+def test_a_proof_begins_where_the_last_one_ended(lab: Lab) -> None:
     lab.fill(600)
     lab.run()
     first = lab.proof()
@@ -48,8 +48,8 @@ def test_a_proof_goes_on_where_the_last_one_ended(lab: Lab) -> None:
     assert everything.figures["source_records"] == 630
 
 
-def test_what_is_wrong_since_the_last_proof_is_found_until_it_is_mended(make_lab: MakeLab) -> None:
-    """Somebody writes to the sink, and somebody claims an origin that was proven long ago."""
+def test_a_violation_since_the_last_proof_is_found_until_it_is_fixed(make_lab: MakeLab) -> None:
+    """Another producer writes to the sink, and a map claims an origin that was proven long ago."""
     lab = make_lab(partitions=1)
     lab.fill(100)
     lab.run()
@@ -72,7 +72,7 @@ def test_what_is_wrong_since_the_last_proof_is_found_until_it_is_mended(make_lab
     assert "no_duplicates" in broken
 
 
-def test_a_map_that_comes_again_behind_a_proof_is_found(make_lab: MakeLab) -> None:
+def test_a_map_that_is_written_again_after_a_proof_is_found(make_lab: MakeLab) -> None:
     lab = make_lab(partitions=1)
     lab.fill(100)
     lab.run()
@@ -91,7 +91,7 @@ def test_a_map_that_comes_again_behind_a_proof_is_found(make_lab: MakeLab) -> No
 def test_a_sink_that_lost_its_end_is_red(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log of a partition is cut away below the broker: the topic is the same, and shorter than the ledger says."""
+    """The log of a partition is deleted below the broker: the same topic ends before the last entry of the ledger."""
     monkeypatch.setattr(window_reader, "PATIENCE_SECONDS", 2.0)
     with KafkaCluster(tmp_path, settings=settings) as cluster:
         lab = Lab(spark, cluster.connection, declare(partitions=1, sink=Topic("short", partitions=1)))
@@ -126,7 +126,7 @@ def test_a_proof_during_a_run_is_never_red(make_lab: MakeLab) -> None:
     assert lab.proof().figures["source_records"] == 0, "everything is proven by now"
 
 
-def test_what_retention_took_is_neither_green_nor_red(make_lab: MakeLab) -> None:
+def test_what_retention_removed_is_neither_green_nor_red(make_lab: MakeLab) -> None:
     lab = make_lab(partitions=1).with_(transform=to_one_partition)
     lab.fill(1000)
     for records in (300, 300, 400):
@@ -138,7 +138,7 @@ def test_what_retention_took_is_neither_green_nor_red(make_lab: MakeLab) -> None
     delete_below(lab, lab.sink, 350)
     proof = lab.proof(full=True)
     assert proof.holds, [finding for finding in proof.findings if not finding.holds]
-    assert proof.figures["no_longer_provable"] == 600, "the second transaction lies across the log start of the sink"
+    assert proof.figures["no_longer_provable"] == 600, "the log start of the sink is within the second transaction"
     delete_below(lab, lab.pipeline.names().provenance, 3)
     proof = lab.proof(full=True)
     assert proof.holds, [finding for finding in proof.findings if not finding.holds]
@@ -160,7 +160,7 @@ def test_a_record_in_another_partition_than_the_declared_one_is_found(make_lab: 
 
 
 def test_the_reader_in_the_contract_reads_the_provenance(make_lab: MakeLab, tmp_path: Path) -> None:
-    """It is run as it stands in docs/contract.md, and uses nothing of the project."""
+    """It runs as it is printed in docs/contract.md, and uses nothing of the project."""
     contract = Path(__file__).parents[2] / "docs" / "contract.md"
     (code,) = re.findall(r"```python\n(.*?)```", contract.read_text(), re.DOTALL)
     assert "eos_assets" not in code
@@ -172,9 +172,9 @@ def test_the_reader_in_the_contract_reads_the_provenance(make_lab: MakeLab, tmp_
     command = [sys.executable, str(tmp_path / "reader.py"), lab.connection.bootstrap_servers]
     arguments = [lab.pipeline.names().provenance, "0"]
     done = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    told = dict(line.split(" -> ") for line in done.stdout.splitlines())
+    outcomes = dict(line.split(" -> ") for line in done.stdout.splitlines())
     places = {f"{m.topic()}/{m.partition()}/{m.offset()}": int(m.key() or b"") for m in lab.read()}
-    assert len(told) == 50
-    for origin, place in told.items():
+    assert len(outcomes) == 50
+    for origin, place in outcomes.items():
         number = int(re.fullmatch(r"source 0/(\d+) output 0", origin)[1])  # type: ignore[index]
         assert places[place] == number, "with one partition the offset is the integer"

@@ -1,4 +1,4 @@
-"""Records that the driver reads by itself: their digests are those of Spark, and nothing outside of a range is read."""
+"""Records that the driver reads itself: their digests are those of Spark, and nothing outside of a range is read."""
 
 import itertools
 import uuid
@@ -31,14 +31,14 @@ def test_digests_are_those_of_spark(spark: SparkSession, connection: Connection,
     )
     (ours,) = read_digests(connection, [topic.name], {0: ranges})
     assert ours["digest"].to_pylist() == [row.digest for row in theirs.orderBy("offset").collect()]
-    assert len(set(ours["digest"].to_pylist())) == len(cases), "nothing looks like something else"
+    assert len(set(ours["digest"].to_pylist())) == len(cases), "no two contents have the same digest"
 
 
 def test_only_committed_records_within_the_ranges_are_read(connection: Connection, make_topic: MakeTopic) -> None:
     first, second = make_topic(partitions=2), make_topic(partitions=1)
     producer = Producer(connection.config(transactional_id=uuid.uuid4().hex))
     producer.init_transactions(30)
-    for commit in (True, False, True):  # a marker behind each: offsets 0 to 2, 4 to 6, 8 to 10
+    for commit in (True, False, True):  # a marker after each: offsets 0 to 2, 4 to 6, 8 to 10
         producer.begin_transaction()
         for topic, partition in ((first, 0), (first, 1), (second, 0)):
             for value in (b"a", b"b", b"c"):

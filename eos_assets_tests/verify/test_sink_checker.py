@@ -18,7 +18,7 @@ Place = tuple[int, int, int]
 #: Kind → its number and its texts.
 Observed = dict[str, tuple[int, list[str]]]
 FIGURES = {"sink_records", "outputs_with_origin", "sum", "content"}
-LETTERS = 1
+DEAD_LETTERS = 1
 #: Of the two partitions of the sink the first one is that of the keys 0 and 2, the second one that of 1 and 3.
 CONTEXT = ProofContext(
     {0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_dead_letters=True
@@ -79,9 +79,9 @@ RECORDS = [
     record((0, 0, 1), b"2", digest=12),
     record((0, 1, 0), b"1", digest=11),
     record((0, 1, 1), b"3", digest=-30),
-    record((LETTERS, 0, 0), b"4", digest=14),
+    record((DEAD_LETTERS, 0, 0), b"4", digest=14),
 ]
-NAMES = [name((0, 0, 0), 0), name((0, 0, 1), 2), name((0, 1, 0), 1), name((0, 1, 1), 3), name((LETTERS, 0, 0), 4)]
+NAMES = [name((0, 0, 0), 0), name((0, 0, 1), 2), name((0, 1, 0), 1), name((0, 1, 1), 3), name((DEAD_LETTERS, 0, 0), 4)]
 CLEAN = [*RECORDS, *NAMES]
 CONTENT = ["dead/0/0: 0 of 0/4", "sink/0/0: 10 of 0/0", "sink/0/1: 12 of 0/2", "sink/1/0: 11 of 0/1"]
 
@@ -95,7 +95,9 @@ def test_clean_rows_give_figures_sums_and_content_and_no_violation() -> None:
         '[0, 0, "sink", 0, 2, 0, 1, 22]',
         '[0, 0, "sink", 1, 2, 0, 1, 18446744073709551597]',
     ], "source partition, start, topic, partition; count, first, last, digest modulo 2^64"
-    assert observed["content"] == (-5, [*CONTENT, "sink/1/1: -30 of 0/3"]), "a letter is compared by its origin alone"
+    assert observed["content"] == (-5, [*CONTENT, "sink/1/1: -30 of 0/3"]), (
+        "a dead letter is compared by its origin alone"
+    )
 
 
 END, AFTER = (0, 0, 2), (0, 0, 3)
@@ -142,7 +144,7 @@ SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
     "an invented record": ([record(END)], CONTEXT, {"none_invented": [PLACE]}),
     "an invented record without a key": ([record(END, None)], CONTEXT, {"none_invented": [PLACE]}),
     "an invented dead letter": (
-        [record((LETTERS, 0, 1))],
+        [record((DEAD_LETTERS, 0, 1))],
         CONTEXT,
         {"none_invented": ["topic=dead, sink_partition=0, sink_offset=1"]},
     ),
@@ -159,7 +161,7 @@ SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
     "a loss among what expired": ([name(END, 4)], EXPIRED, {"none_missing": [PLACE]}),
     "a newer transaction": ([record(END), name(END, 10, start=10)], CONTEXT, {}),
     "a newer transaction that is not visible yet": ([name(END, 10, start=10)], CONTEXT, {}),
-    "a source partition that is not looked at": ([record(END), name(END, 0, source=2)], CONTEXT, {}),
+    "a source partition that is not covered": ([record(END), name(END, 0, source=2)], CONTEXT, {}),
 }
 
 
@@ -173,7 +175,7 @@ def test_exactly_the_violations_are_found_wherever_rows_are_cut(
     assert all(observe(context, rows, cut, cut) == whole for cut in range(len(rows) + 1)), "also around an empty batch"
 
 
-def test_maps_of_source_partitions_that_were_added_since_are_not_looked_at() -> None:
+def test_maps_of_source_partitions_that_were_added_since_are_not_covered() -> None:
     assert violations(observe(CONTEXT, [*CLEAN, record(END), name(END, 0, source=3)])) == {}
 
 
@@ -196,7 +198,7 @@ def test_a_record_is_compared_only_if_running_the_transform_again_must_give_it(
     assert observe(context, rows)["content"][1] == sorted([*CONTENT, "sink/1/1: -30 of 0/3", *content])
 
 
-def test_outputs_of_other_code_and_letters_that_are_not_repeatable_are_not_compared() -> None:
+def test_outputs_of_other_code_and_dead_letters_that_are_not_repeatable_are_not_compared() -> None:
     context = replace(CONTEXT, scopes={0: PartitionScope(0, 10, 0, recompute_start=2)}, compares_dead_letters=False)
     observed = observe(context, [*CLEAN, record(END), name(END, 0, sequence=1)])
     assert observed["content"][1] == ["sink/0/1: 12 of 0/2", "sink/1/1: -30 of 0/3"]

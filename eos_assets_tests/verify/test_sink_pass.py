@@ -1,4 +1,4 @@
-"""One pass along the sinks beside encoded maps: what is clean adds up, and anything else is named."""
+"""One pass along the sinks beside encoded maps: clean records add up, and every violation is named."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ from eos_assets.verify.totals import Total, hash_rows, total
 #: Topic number, partition and offset of a record, its key and its digest.
 Record = tuple[int, int, int, bytes | None, int]
 Messages = dict[Place, list[MapMessage]]
-LETTERS = 1
+DEAD_LETTERS = 1
 #: Of the two partitions of the sink the first one is that of the keys 0 and 2, the second one that of 1 and 3.
 CONTEXT = ProofContext(
     {0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_dead_letters=True
@@ -65,12 +65,12 @@ RECORDS: list[Record] = [
     (0, 0, 3, b"0", 20),
     (0, 1, 0, b"1", 11),
     (0, 1, 2, b"3", -30),
-    (LETTERS, 0, 0, b"4", 14),
+    (DEAD_LETTERS, 0, 0, b"4", 14),
 ]
 FIRST, SECOND, LETTER = message({0: 0, 1: 2}), message({3: 0}, source=1), message({0: 4})
-MESSAGES: Messages = {(0, 0): [SECOND, FIRST], (0, 1): [message({0: 1, 2: 3})], (LETTERS, 0): [LETTER]}
+MESSAGES: Messages = {(0, 0): [SECOND, FIRST], (0, 1): [message({0: 1, 2: 3})], (DEAD_LETTERS, 0): [LETTER]}
 #: Digest, source offset, source partition and topic of each record; the digest of a dead letter is not compared.
-CONTENT = [(10, 0, 0, 0), (12, 2, 0, 0), (20, 0, 1, 0), (11, 1, 0, 0), (-30, 3, 0, 0), (0, 4, 0, LETTERS)]
+CONTENT = [(10, 0, 0, 0), (12, 2, 0, 0), (20, 0, 1, 0), (11, 1, 0, 0), (-30, 3, 0, 0), (0, 4, 0, DEAD_LETTERS)]
 
 
 def sum_of(rows: Iterable[tuple[int, ...]]) -> Total:
@@ -100,7 +100,7 @@ def test_clean_records_add_up_by_content_and_by_transaction() -> None:
             [(*row, place) for row, (_, place, *_) in zip(CONTENT, RECORDS, strict=True)],
         ),
     ],
-    ids=["letters that are not repeatable", "outputs of other code", "declared partitions"],
+    ids=["dead letters that are not repeatable", "outputs of other code", "declared partitions"],
 )
 def test_content_is_what_running_the_transform_again_must_give(
     context: ProofContext, content: list[tuple[int, ...]]
@@ -126,8 +126,8 @@ ROUTE = "a record in another partition than that of its key"
 #: The context, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
 SEEN: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[int, int]]] = {
     "a duplicate that no map names": (CONTEXT, [END], [], UNNAMED),
-    "an invented dead letter": (CONTEXT, [(LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
-    "an invented record in a partition without maps": (CONTEXT, [(LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
+    "an invented dead letter": (CONTEXT, [(DEAD_LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
+    "an invented record in a partition without maps": (CONTEXT, [(DEAD_LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
     "a map that comes twice": (CONTEXT, [], [FIRST], TWICE),
     "a record of two origins": (CONTEXT, [END], [FIFTH, message({5: 5}, source=1)], TWICE),
     "a loss": (CONTEXT, [LATER], [message({5: 4, 6: 5})], LOST),
@@ -146,7 +146,7 @@ SEEN: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[
 
 
 @pytest.mark.parametrize(("context", "records", "messages", "expected"), SEEN.values(), ids=SEEN)
-def test_what_is_wrong_is_named_wherever_batches_are_cut(
+def test_a_violation_is_named_wherever_batches_are_cut(
     context: ProofContext, records: list[Record], messages: list[MapMessage], expected: str | tuple[int, int]
 ) -> None:
     rows, maps = [*RECORDS, *records], also(*messages)

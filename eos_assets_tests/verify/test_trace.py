@@ -28,11 +28,11 @@ def test_dead_letters_and_skips_are_traced(make_lab: MakeLab) -> None:
         )
 
     lab = make_lab(sorted_out, partitions=1, sink=[Topic("skipped", partitions=1)])
-    letters = lab.pipeline.names().dead_letters
+    dead_letters = lab.pipeline.names().dead_letters
     lab.produce([b"bad", b"skip", b"good"])
     assert lab.run().complete
-    assert [became(lab, offset) for offset in range(3)] == [[f"{letters}/0/0"], ["skipped"], ["skipped/0/0"]]
-    for topic, offset in ((letters, 0), ("skipped", 2)):
+    assert [became(lab, offset) for offset in range(3)] == [[f"{dead_letters}/0/0"], ["skipped"], ["skipped/0/0"]]
+    for topic, offset in ((dead_letters, 0), ("skipped", 2)):
         link = origin_of(lab.pipeline, lab.connection, topic, 0, 0)
         assert link is not None
         assert link.source == f"{lab.source}/0/{offset}"

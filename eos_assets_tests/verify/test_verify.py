@@ -1,4 +1,4 @@
-"""What a proof sees beyond the mutants of the checks: foreign records, aborted ones; a transform of many records."""
+"""What a proof finds beyond the mutants of the checks: foreign and aborted records, transforms that combine records."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -16,7 +16,7 @@ def small(make_lab: MakeLab) -> Lab:
     return make_lab(partitions=1)
 
 
-def test_one_record_that_nobody_sent(small: Lab) -> None:
+def test_one_record_that_no_run_wrote(small: Lab) -> None:
     forge(small, [*right(), Output(0, 1, named=False)])
     assert small.broken() >= {"none_invented", "values_recompute"}
     assert small.broken() <= {"none_invented", "values_recompute", "routed_correctly"}
@@ -24,7 +24,7 @@ def test_one_record_that_nobody_sent(small: Lab) -> None:
 
 
 def test_an_aborted_read(small: Lab) -> None:
-    """A reader that does not ask for committed data sees the aborted record; the verifier can be made to (S5)."""
+    """A reader that does not ask for committed data reads the aborted record, and so can a proof (S5)."""
     forge(small, [*right(), Output(5, 0, visible=False, named=False)])
     assert small.broken() == set()
     seen = {n for n, finding in small.verify(isolation="read_uncommitted").items() if not finding.holds}
@@ -52,7 +52,7 @@ def first_of_its_key(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         yield batch.filter(pa.array(first))
 
 
-def test_a_transform_that_is_no_function_of_one_record_turns_red(make_lab: MakeLab) -> None:
+def test_a_transform_that_is_not_a_function_of_one_record_turns_red(make_lab: MakeLab) -> None:
     """Its result depends on where the ranges are cut."""
     lab = make_lab(lambda r: r.select("key", "value", "origin").mapInArrow(numbered, ROWS), partitions=1)
     lab.fill(100)
@@ -63,7 +63,7 @@ def test_a_transform_that_is_no_function_of_one_record_turns_red(make_lab: MakeL
 
 
 @pytest.mark.parametrize("function", [numbered, first_of_its_key])
-def test_records_that_are_combined_behind_a_shuffle_turn_red_after_one_run(
+def test_records_that_are_combined_after_a_shuffle_turn_red_after_one_run(
     make_lab: MakeLab, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> None:
     """The one job of the run had all of them, so running the transform again must not."""
@@ -79,7 +79,7 @@ def test_records_that_are_combined_behind_a_shuffle_turn_red_after_one_run(
 
 
 def test_a_dead_letter_that_was_lost_is_missed(make_lab: MakeLab) -> None:
-    """A skip stands in its place, so the record is accounted for, and not as the transform would have it."""
+    """A skip replaces it, so the record is accounted for, and not as the transform would have it."""
 
     def skipping(records: DataFrame) -> DataFrame:
         return squared(records).selectExpr("key", "value", "error is not null as skip", "origin")
@@ -91,7 +91,7 @@ def test_a_dead_letter_that_was_lost_is_missed(make_lab: MakeLab) -> None:
 
 
 def test_a_table_that_is_empty_when_it_is_joined_again_turns_red(make_lab: MakeLab, spark: SparkSession) -> None:
-    """The proof ends, whatever Spark leaves out of such a join."""
+    """The proof ends, whatever Spark optimizes away in such a join."""
     names = [(str(number), f"name-{number}") for number in range(30)]
 
     def named_by(rows: list[tuple[str, str]]) -> Callable[[DataFrame], DataFrame]:
