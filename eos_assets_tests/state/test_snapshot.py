@@ -43,7 +43,7 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     proof = {finding.name: finding for finding in changed.proof(full=True, lake=lake).findings}
     assert proof["state_recomputes"].evaluated, "it can, from the snapshot on"
     assert proof["state_recomputes"].holds
-    assert "lie before the state that is known" in proof["values_recompute"].detail
+    assert "precede the known state" in proof["values_recompute"].detail
     lab.spark.sql(f"update delta.`{snapshot.path}` set generation = 'another'")
     send(lab, some(6, 2))
     with collect_messages() as messages:
