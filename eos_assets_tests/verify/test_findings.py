@@ -130,10 +130,8 @@ def test_a_group_offset_without_a_ledger_is_broken() -> None:
 
 def test_the_digest_of_dead_letters_is_not_compared() -> None:
     topic = PIPELINE.names().dead_letters
-    entry = replace(
-        ENTRY, sinks=(WrittenRange(topic, 0, 1, 5, 5, digest=0), WrittenRange("sink", 0, 1, 7, 7, digest=9))
-    )
-    window = replace(WINDOW, partitions={0: replace(PARTITION, rows=[PARTITION.rows[0], entry])})
+    sinks = (WrittenRange(topic, 0, 1, 5, 5, digest=0), WrittenRange("sink", 0, 1, 7, 7, digest=9))
+    window = replace(WINDOW, partitions={0: replace(PARTITION, rows=[PARTITION.rows[0], replace(ENTRY, sinks=sinks)])})
     sums = [json.dumps([0, 0, topic, 0, 1, 5, 5, 77]), json.dumps([0, 0, "sink", 0, 1, 7, 7, 9])]
     assert broken(findings({"sum": Observation(0, sums)}, window=window)) == set()
     sums[1] = json.dumps([0, 0, "sink", 0, 1, 7, 7, 8])
