@@ -3,6 +3,7 @@
 import eos_assets as eos
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from eos_assets.api import Pipeline, pipeline, stateful
@@ -33,6 +34,9 @@ __all__ = [
     "pipeline",
     "stateful",
 ]
+
+#: A library stays silent until its application configures logging; without a handler Python would print warnings.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
