@@ -42,6 +42,12 @@ def test_the_worker_imports_nothing_of(package: str, graph: grimp.ImportGraph) -
     assert chain is None
 
 
+def test_only_pipelines_import_what_users_import(graph: grimp.ImportGraph) -> None:
+    """The contract of layers does not cover the package itself, which imports the proof."""
+    importers = graph.find_modules_that_directly_import("eos_assets")
+    assert {module.split(".")[1] for module in importers} <= {"pipelines"}
+
+
 def test_only_the_platform_side_imports_dagster() -> None:
     graph = grimp.build_graph("eos_assets", include_external_packages=True, exclude_type_checking_imports=True)
     packages = {module.split(".")[1] for module in graph.find_modules_that_directly_import("dagster")}
