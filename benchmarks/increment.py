@@ -19,8 +19,9 @@ from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import run_pipeline
 from eos_assets.verify.verify import verify_pipeline
 
@@ -32,7 +33,7 @@ WARM_UPS = int(sys.argv[3]) if len(sys.argv) > 3 else 5
 def main() -> None:
     console = Console()
     seconds: dict[str, list[float]] = {"run": [], "proof": [], "audit tables": []}
-    spark = SparkResource(address="in-process").spark_session
+    spark = start_session(Settings.load(), "in-process")
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
         connection = Connection(cluster.bootstrap_servers)
         create_topics([squares.source, *squares.own_topics()], connection)

@@ -18,8 +18,9 @@ from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import RunOptions, run_pipeline
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
@@ -37,7 +38,7 @@ TRANSFORMS = {"narrow": squares.transform, "shuffled": shuffled}
 def main() -> None:
     console = Console()
     ratios = []
-    spark = SparkResource(address="in-process").spark_session
+    spark = start_session(Settings.load(), "in-process")
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
         connection = Connection(cluster.bootstrap_servers)
         create_topics([squares.source], connection)

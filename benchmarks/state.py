@@ -17,8 +17,9 @@ from sampler import Sampler
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
-from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.balances import balances
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import run_pipeline
 from eos_assets.verify.verify import verify_pipeline
 
@@ -39,7 +40,7 @@ def send(connection: Connection, accounts: range, turn: int) -> None:
 
 def main() -> None:
     console = Console()
-    spark = SparkResource(address="in-process", spark_config={"spark.driver.memory": "1g"}).spark_session
+    spark = start_session(Settings.load(), "in-process", {"spark.driver.memory": "1g"})
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
         connection = Connection(cluster.bootstrap_servers)
         create_topics([balances.source, *balances.own_topics()], connection)

@@ -28,8 +28,9 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.pipelines.squares import squares
+from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import RunOptions, run_pipeline
 from eos_assets.transform.source import read_records
 
@@ -88,7 +89,7 @@ if "ours" in sys.argv[3:]:
 def main() -> None:
     console = Console()
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    spark = SparkResource(address="in-process").spark_session
+    spark = start_session(Settings.load(), "in-process")
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
         connection = Connection(cluster.bootstrap_servers)
         create_topics([squares.source], connection)

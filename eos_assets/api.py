@@ -156,7 +156,7 @@ def default_kafka() -> "Connection":
 @functools.cache
 def default_spark() -> "SparkSession":
     """One session for all calls of a process."""
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.settings import Settings
+    from eos_assets.platform.spark_session import start_session
 
-    session: SparkSession = SparkResource().spark_session
-    return session
+    return start_session(Settings.load())

@@ -23,10 +23,10 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.stack import Stack
-from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.jars import ensure_jars
 from eos_assets.platform.settings import Settings
+from eos_assets.platform.spark_session import start_session
 from eos_assets_tests.orchestration.platform import Platform
 from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
@@ -100,7 +100,7 @@ def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """The Spark of EOS_SPARK, else one in this process."""
-    session = SparkResource(address=settings.spark or "in-process").spark_session
+    session = start_session(settings, settings.spark or "in-process")
     yield session
     session.stop()
 

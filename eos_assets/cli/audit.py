@@ -24,11 +24,11 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     eos audit squares --rebuild
     eos audit squares --sql "select partition, sum(records_out) from audit_transactions group by partition"
     """
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.spark_session import start_session
 
     settings, chosen, connection = prepare(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
-        tables = AuditTables(chosen, SparkResource().spark_session, connection, settings.lake)
+        tables = AuditTables(chosen, start_session(settings), connection, settings.lake)
         if sql:
             columns, rows = query(tables, sql)
         else:

@@ -69,7 +69,7 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
     under the same failures. Status 1 if exactly-once loses or doubles a record, and also if a weaker delivery does not
     where transactions failed: then the comparison would prove nothing.
     """
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.spark_session import start_session
 
     options = {name: value for name, value in chosen.items() if value is not None}
     if "modes" in options:
@@ -82,7 +82,7 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
     connection.metadata()
     fetch_jars(settings)
     with bar("Experiment", len(list(matrix.cells()))) as done:
-        spark = SparkResource().spark_session
+        spark = start_session(settings)
         experiment = run_experiment(matrix, spark, connection, lambda count, _: done(count))
     anomalies = find_anomalies(experiment.results)
     if page is not None:

@@ -22,7 +22,7 @@ SHOWN_CHARACTERS = 60
 @click.option("--records", "count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many.")
 def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None:
     """Show some source records of PIPELINE and what the transform makes of them. Writes nothing."""
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.spark_session import start_session
 
     settings = Settings.load()
     chosen = find_pipeline(pipeline, modules)
@@ -30,7 +30,7 @@ def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None
     existing_topics(chosen, connection, [chosen.source.name])
     fetch_jars(settings)
     table = Table("source", "key", "value", "result", title=f"preview of {chosen.name}; nothing was written")
-    for record in preview(chosen, SparkResource().spark_session, connection, count):
+    for record in preview(chosen, start_session(settings), connection, count):
         place = f"{record.source.origin.partition}/{record.source.origin.offset}"
         lines = [describe(row.asDict()) for row in record.results[: RESULTS - 1]]
         lines += ["…"] * (len(record.results) == RESULTS)

@@ -17,6 +17,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.baselines import delivery_of
 from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
+from eos_assets.platform.settings import Settings
 from eos_assets.run.plan import make_plan
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
@@ -72,7 +73,7 @@ def run_command(
         lake=settings.lake if chosen.stateful else None,
         accepted_spark=settings.accept_spark,
     )
-    report = run_with_progress(chosen, connection, options)
+    report = run_with_progress(settings, chosen, connection, options)
     if as_json:
         rows = [outcome.row() for outcome in report.summary()]
         facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
@@ -83,9 +84,11 @@ def run_command(
         raise click.exceptions.Exit(1)
 
 
-def run_with_progress(pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
+def run_with_progress(
+    settings: Settings, pipeline: Pipeline, connection: Connection, options: RunOptions
+) -> RunReport:
     """Run, with a bar for each partition that follows the ledger."""
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.spark_session import start_session
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress, log_messages(progress.console):
@@ -95,7 +98,7 @@ def run_with_progress(pipeline: Pipeline, connection: Connection, options: RunOp
         )
         watcher.start()
         try:
-            return run_pipeline(pipeline, SparkResource().spark_session, connection, options)
+            return run_pipeline(pipeline, start_session(settings), connection, options)
         finally:
             ended.set()
             watcher.join()

@@ -34,11 +34,11 @@ def verify_command(
     A proof that holds is recorded, and the next one continues from there; --full starts from the beginning.
     --isolation read_uncommitted shows what a reader sees that does not ask for committed records only.
     """
-    from eos_assets.orchestration.resources.spark import SparkResource
+    from eos_assets.platform.spark_session import start_session
 
     settings, chosen, connection = prepare(pipeline, modules)
     with Console(stderr=True).status("Reading the topics …"):
-        spark = SparkResource().spark_session
+        spark = start_session(settings)
         result = verify_pipeline(
             chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full, lake=settings.lake
         )

@@ -11,7 +11,7 @@ from eos_assets.platform.java import find_java
 from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.server_process import ServerProcess
 from eos_assets.platform.settings import Settings
-from eos_assets.platform.spark_session import cluster_config
+from eos_assets.platform.spark_config import cluster_config
 
 START_SECONDS = 90
 SPARK_PURPOSE, SPARK_SETTING = "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT"

@@ -3,30 +3,26 @@
 import json
 from decimal import Decimal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from eos_assets.declare.fold_by_key import Row, fold_by_key
-from eos_assets.declare.options import Unique
-from eos_assets.declare.stateful import stateful
-from eos_assets.declare.topic import Topic
-from eos_assets.pipelines.balance_check import BALANCES_ARE_SUMS
+import eos_assets as eos
+from eos_assets.declare.fold_by_key import Row
 
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")
 #: A transaction that would leave less is rejected.
 LOWEST_BALANCE = Decimal("-1000.00")
 
 
-@stateful(
-    source=Topic("transactions", partitions=3),
-    sink=Topic("balances", partitions=3),
+@eos.stateful(
+    source="transactions",
+    sink="balances",
     state="balance decimal(38,2), currency string",
-    unique=Unique("nullif(get_json_object(cast(value as string), '$.transaction_id'), '')", within=100_000),
-    checks=(BALANCES_ARE_SUMS,),
+    unique=eos.Unique("nullif(get_json_object(cast(value as string), '$.transaction_id'), '')", within=100_000),
 )
 def balances(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Book each transaction. An invalid one becomes a dead letter and leaves the balance; a repeated one is skipped."""
-    return fold_by_key(parse_transactions(records), state, book, output="value string, error string")
+    return eos.fold_by_key(parse_transactions(records), state, book, output="value string, error string")
 
 
 def parse_transactions(records: DataFrame) -> DataFrame:
@@ -79,3 +75,31 @@ def book(account: Row | None, transaction: Row) -> tuple[Row, Row | None]:
     fields = {name: transaction[name] for name in ("account", "transaction_id", "currency")}
     value = json.dumps({**fields, "balance": str(balance)}, ensure_ascii=False)
     return {"value": value}, {"balance": balance, "currency": transaction["currency"]}
+
+
+@balances.check
+def balances_are_sums(proof: eos.Proof) -> eos.Finding:
+    """Every balance is the sum of the account's accepted transactions, recomputed from the topics."""
+    if not proof.complete:
+        return proof.not_evaluated("retention has removed transactions")
+    transaction = f.try_parse_json(f.col("source.value").cast("string"))
+    output = f.col("output.value").cast("string")
+    bookings = proof.deliveries().select(
+        f.col("source.key").cast("string").alias("account"),
+        f.col("output.key").cast("string").alias("booked_to"),
+        f.col("source.offset").alias("offset"),
+        f.get_json_object(output, "$.balance").try_cast("decimal(38,2)").alias("balance"),
+        f.try_variant_get(transaction, "$.amount", "decimal(38,2)").alias("amount"),
+        f.get_json_object(output, "$.account").alias("in_value"),
+    )
+    so_far = Window.partitionBy("account").orderBy("offset")
+    sums = bookings.withColumn("sum", f.sum("amount").over(so_far).cast("decimal(38,2)"))
+    account = f.col("account")
+    same_account = account.eqNullSafe(f.col("booked_to")) & account.eqNullSafe(f.col("in_value"))
+    correct = same_account & f.col("amount").isNotNull() & f.col("balance").eqNullSafe(f.col("sum"))
+    wrong = sums.where(~correct).orderBy("account", "offset").drop("amount", "in_value")
+    return proof.finding(
+        wrong,
+        holds="every balance is the sum of the account's transactions",
+        broken="balances are not the sum of the account's transactions",
+    )

@@ -2,21 +2,19 @@
 
 from pyspark.sql import DataFrame
 
-from eos_assets.declare.options import Batching
-from eos_assets.declare.pipeline import pipeline
-from eos_assets.declare.topic import Topic
+import eos_assets as eos
 from eos_assets.files.task import RESULT_COLUMNS, file_reader
 from eos_assets.pipelines.file_check import FILES_MATCH_LEDGER
 from eos_assets.platform.settings import Settings
 
 
-@pipeline(
-    source=Topic("files-with-transactions", partitions=3),
-    sink=Topic("transactions", partitions=3),
+@eos.pipeline(
+    source="files-with-transactions",
+    sink="transactions",
     deterministic=False,  # the content of a URL may change
     ordered=True,  # each file is delivered before the next one is fetched
     # All rows of a file are in one transaction, however many there are.
-    batching=Batching(records=5_000, timeout_ms=300_000),
+    batching=eos.Batching(records=5_000, timeout_ms=300_000),
     checks=(FILES_MATCH_LEDGER,),
 )
 def file_transactions(records: DataFrame) -> DataFrame:

@@ -1,61 +1,100 @@
-"""The configuration of a Spark session: in-process, on Spark Connect or on a cluster."""
+"""The Spark session of the settings: in-process, on Spark Connect or on a cluster."""
 
+import os
+import socket
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from eos_assets.platform.jars import ensure_jars
-from eos_assets.platform.loopback import LOOPBACK
+from eos_assets.errors import EosError
+from eos_assets.platform.java import find_java
+from eos_assets.platform.loopback import LOOPBACK_HOSTS, bypass_proxy
+from eos_assets.platform.running import RunningServers
+from eos_assets.platform.setting_types import CONNECT_PORT, hide_token
 from eos_assets.platform.settings import Settings
-from eos_assets.transform.arrow_batches import BATCH_BYTES, DEFAULT_LIMIT
+from eos_assets.platform.shipping import ship
+from eos_assets.platform.spark_config import IN_PROCESS, session_config
 
-LOG4J = Path(__file__).with_name("spark-log4j2.properties")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-#: All cores, and four attempts per task: plain `local[*]` never retries a task.
-IN_PROCESS = "local[*,4]"
-
-#: Names of settings and reader options whose values Spark must not show.
-SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
-
-#: What any session may set, wherever Spark runs.
-SESSION = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    BATCH_BYTES: DEFAULT_LIMIT,
-    # The options of the Kafka reader hold the password: plans and the UI must not show such values.
-    "spark.sql.redaction.options.regex": SECRETS,
-}
+#: The time that a Spark Connect server may take to accept a connection.
+CONNECT_SECONDS = 5
 
 
-def session_config(address: str, settings: Settings) -> dict[str, str]:
-    """The configuration for `SparkSession.builder`, for any address."""
-    if address.startswith("sc://"):
-        return {"spark.remote": address, **SESSION}
-    return cluster_config(address, settings)
+def start_session(settings: Settings, address: str = "", config: Mapping[str, Any] | None = None) -> "SparkSession":
+    """Start a session, or return the active one.
+
+    Args:
+        settings: where Spark runs, and what is sent there.
+        address: another address than that of the settings.
+        config: Spark settings that override those of the project.
+    """
+    target = spark_address(settings, address)
+    if not target.startswith("sc://"):
+        find_java()  # raises a clearer error than PySpark
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not the first one of the PATH
+        if settings.spark_python:
+            os.environ["PYSPARK_PYTHON"] = settings.spark_python
+    elif urlsplit(target).hostname in LOOPBACK_HOSTS:
+        bypass_proxy()
+    session = create_session(target, {**session_config(target, settings), **(config or {})})
+    local_server = target == RunningServers(settings.home).address_of("spark")  # it runs this very code
+    ship(session, target, settings, package=not local_server)
+    return session
 
 
-def cluster_config(master: str, settings: Settings) -> dict[str, str]:
-    """The configuration of a Spark whose driver is started here, with the jars of this project and this Python."""
-    config = {
-        "spark.master": master,
-        "spark.app.name": "eos",
-        "spark.jars": ",".join(str(jar) for jar in ensure_jars("spark", settings)),
-        "spark.pyspark.python": settings.spark_python or sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.speculation": "false",
-        "spark.redaction.regex": SECRETS,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
-        **SESSION,
-    }
-    config["spark.driver.memory"] = "2g"
-    config["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # the path may contain spaces
-    if master.startswith("local"):  # other workers get this package only with their tasks
-        config["spark.python.daemon.module"] = "eos_assets.platform.worker_startup"
-    if master.startswith("local") or f"//{LOOPBACK}:" in master:
-        config |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
-    return config
+def create_session(address: str, config: Mapping[str, Any]) -> "SparkSession":
+    from pyspark.errors.utils import is_debugging_enabled
+    from pyspark.sql import SparkSession
+
+    silence_query_loggers()
+    try:
+        check_reachable(address)
+        session = SparkSession.builder.config(map=dict(config)).getOrCreate()
+    except Exception as failure:
+        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+        raise EosError(
+            f"Spark session at {hide_token(address.partition('/;')[0])} failed to start: {hide_token(reason)}",
+            "Check EOS_SPARK, and that its server is reachable.",
+        ) from failure
+    is_debugging_enabled()  # PySpark decides once whether errors name the line of code: here a session is active
+    return session
+
+
+def check_reachable(address: str) -> None:
+    """Raise immediately if a Spark Connect server is not reachable: PySpark would retry for minutes without a message.
+    Behind a proxy, leave it to PySpark."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    proxied = {"grpc", "https", "http"} & set(getproxies()) and not proxy_bypass(host)
+    if parts.scheme == "sc" and not proxied:
+        socket.create_connection((host, parts.port or CONNECT_PORT), CONNECT_SECONDS).close()
+
+
+def silence_query_loggers() -> None:
+    """PySpark logs every error of a query with its Java stack before it raises it. Our errors state what it means."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def spark_address(settings: Settings, given: str = "") -> str:
+    """The address to use: the given one, else EOS_SPARK, else that of a running `eos up`, else in-process."""
+    address = given or settings.spark or ""
+    if address in ("", "connect"):
+        running = RunningServers(settings.home).address_of("spark")
+        if running is None and address == "connect":
+            raise EosError("EOS_SPARK=connect, but no Spark Connect server is running.", "Start one with `eos up`.")
+        return running or IN_PROCESS
+    if address == "in-process":
+        return IN_PROCESS
+    if address.startswith(("local", "spark://", "sc://", "yarn", "k8s://")):
+        return address
+    raise EosError(
+        f"EOS_SPARK={hide_token(address)} is not an address of Spark.",
+        "Use in-process, connect, local[*,4], spark://host:port or sc://host:port.",
+    )

@@ -8,10 +8,11 @@ import pytest
 
 from eos_assets.errors import EosError
 from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.orchestration.resources.spark import spark_address
 from eos_assets.orchestration.sensors.runs import default_status
 from eos_assets.platform.cluster import connect, credentials
-from eos_assets.platform.settings import SETTINGS, Settings, markdown_table, project_root
+from eos_assets.platform.project import project_root
+from eos_assets.platform.settings import SETTINGS, Settings, markdown_table
+from eos_assets.platform.spark_session import spark_address
 from eos_assets_tests.cli.command import eos
 
 ROOT = project_root(Path(__file__).parent)

@@ -35,10 +35,10 @@ RECORDS = 300_000
 #: A task that needs the project, first without the shipping and then with it.
 SHIPPING = """
 import os
-from dagster_pyspark.resources import spark_session_from_config
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.shipping import ship
-from eos_assets.platform.spark_session import session_config
+from eos_assets.platform.spark_config import session_config
+from eos_assets.platform.spark_session import create_session
 
 def task(batches):
     import eos_assets.sink.writer as writer
@@ -55,7 +55,7 @@ def count():
 settings = Settings.load()
 if settings.spark_python:
     os.environ["PYSPARK_PYTHON"] = settings.spark_python
-spark = spark_session_from_config(session_config(settings.spark, settings))
+spark = create_session(settings.spark, session_config(settings.spark, settings))
 print(count())
 ship(spark, settings.spark, settings)
 print(count())

@@ -16,7 +16,7 @@ from eos_assets.experiment.fill import fill
 from eos_assets.local.ports import ReservedPort
 from eos_assets.local.spark_server import SparkConnectServer
 from eos_assets.pipelines.squares import squares
-from eos_assets.platform import spark_session
+from eos_assets.platform import spark_config
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.permissions import creation, permissions
 from eos_assets_tests.cli.command import EOS
@@ -35,15 +35,16 @@ logger.execution.level = debug
 #: A materialization with all its checks, in a Dagster instance on disk, its plan printed at full length.
 MATERIALIZE = """
 import dagster as dg, sys
+from eos_assets.platform.settings import Settings
 from eos_assets.definitions import defs
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_records
 from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.platform.spark_session import start_session
 
 connection = KafkaResource().connection()
-read = read_records(SparkResource().spark_session, connection, "datasource", [OffsetRange(0, 0, 10)])
+read = read_records(start_session(Settings.load()), connection, "datasource", [OffsetRange(0, 0, 10)])
 read.explain("extended")
 read.explain("formatted")
 print(connection, read)
@@ -86,9 +87,9 @@ class CommandLineWatcher:
 @contextmanager
 def verbose_connect_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkConnectServer]:
     config = folder / "verbose.properties"
-    log4j = spark_session.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
+    log4j = spark_config.LOG4J.read_text().replace("rootLogger.level = error", "rootLogger.level = info")
     config.write_text(log4j.replace("level = off", "level = debug") + VERBOSE)
-    monkeypatch.setattr(spark_session, "LOG4J", config)
+    monkeypatch.setattr(spark_config, "LOG4J", config)
     port = ReservedPort()
     server = SparkConnectServer(folder / "spark", port=port.number, settings=Settings.load())
     server.start()

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from eos_assets.errors import EosError
 from eos_assets.local.ports import ReservedPort
 from eos_assets.local.stack import Stack
-from eos_assets.orchestration.resources.spark import SparkResource, spark_address
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.shipping import ship
-from eos_assets.platform.spark_session import cluster_config
+from eos_assets.platform.spark_config import cluster_config
+from eos_assets.platform.spark_session import spark_address, start_session
 from eos_assets.platform.worker_startup import PRELOADED
 from eos_assets.worker_path import ARCHIVE
 from eos_assets_tests.waiting import wait_for
@@ -61,14 +61,14 @@ def test_an_unreachable_server_fails_immediately_and_without_secrets(settings: S
         ("nowhere.invalid", "not known|resolution"),
     ):
         with pytest.raises(EosError, match=f"Spark session at sc://{place} failed to start: .*({reason})") as raised:
-            SparkResource(address=f"sc://{place}/;token=secret;x-key=secret").spark_session  # noqa: B018
+            start_session(settings, f"sc://{place}/;token=secret;x-key=secret")
         assert "secret" not in str(raised.value)
     assert time.monotonic() - started < 20
     port.release()
 
 
 def test_a_path_with_spaces_is_one_option(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eos_assets.platform.spark_session.LOG4J", Path("/my project/log4j2"))
+    monkeypatch.setattr("eos_assets.platform.spark_config.LOG4J", Path("/my project/log4j2"))
     options = cluster_config("local[1]", settings)["spark.driver.extraJavaOptions"]
     assert shlex.split(options) == ["-Dlog4j2.configurationFile=/my project/log4j2"]
 
