@@ -1,1 +1,1 @@
-"""The proof: every invariant, evaluated on what is committed."""
+"""The proof: every invariant, evaluated on the committed records in the topics."""

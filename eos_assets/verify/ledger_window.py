@@ -58,7 +58,7 @@ def load_checkpoint(context: PipelineContext, topics: list[str], places: list[tu
 
 
 def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> int | None:
-    """The position of the last proof. Without one of the ledger, the source's belongs to an earlier ledger."""
+    """The position at the last proof. Without a checkpoint of the ledger, that of the source is of an earlier one."""
     if (context.names.ledger, partition) not in proven:
         return None
     return proven.get((context.pipeline.source.name, partition))

@@ -29,14 +29,14 @@ class MapRows:
     #: The number of the message that a row is from.
     message: Integers
 
-    def sorted(self) -> "MapRows":
+    def sort(self) -> "MapRows":
         return self.take(np.argsort(self.sink_offset, kind="stable"))
 
     def take(self, rows: Integers | slice) -> "MapRows":
         return MapRows(self.sink_offset[rows], self.source_offset[rows], self.message[rows])
 
     @staticmethod
-    def concatenated(parts: "list[MapRows]") -> "MapRows":
+    def concatenate(parts: "list[MapRows]") -> "MapRows":
         return MapRows(
             np.concatenate([rows.sink_offset for rows in parts]),
             np.concatenate([rows.source_offset for rows in parts]),
@@ -63,7 +63,7 @@ class MergedMaps:
             number = np.full(len(rows.sink_offsets), self.decoded)
             parts.append(MapRows(rows.sink_offsets, rows.source_offsets, number))
             self.decoded += 1
-        merged = MapRows.concatenated(parts).sorted() if len(parts) > 1 else self.waiting
+        merged = MapRows.concatenate(parts).sort() if len(parts) > 1 else self.waiting
         cut = int(np.searchsorted(merged.sink_offset, last, "right"))
         self.waiting = merged.take(slice(cut, None))
         return merged.take(slice(0, cut))

@@ -155,7 +155,7 @@ class SinkChecker:
         )
 
     def sum_rows(self) -> Iterator[dict[str, Any]]:
-        """One row per transaction and sink partition: what the ledger must say of it."""
+        """One row per transaction and sink partition: the figures that the ledger must have."""
         for (topic, partition, source_partition, start), total in self.sums.items():
             place = (source_partition, start, self.context.topics[topic], partition)
             yield {"kind": "sum", "text": json.dumps([*place, *total]), "n": 0}

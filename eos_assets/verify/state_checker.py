@@ -23,7 +23,7 @@ VALUES = "partition int, key binary, value binary"
 
 @dataclass(frozen=True)
 class StateChecker:
-    """Folds the source of one window again, from where `replay` says."""
+    """Folds the source of one window again, from the starts of `replay`."""
 
     context: PipelineContext
     replay: StateReplay

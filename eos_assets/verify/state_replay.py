@@ -26,7 +26,7 @@ class ReplayStart:
 
 @dataclass(frozen=True)
 class StateHistory:
-    """What the whole ledger of one source partition says about its state."""
+    """The part of the ledger of one source partition on which its state depends."""
 
     genesis: Genesis | None = None
     tail: LedgerEntry | None = None

@@ -1,4 +1,4 @@
-"""Totals of records: how many, and the sum of their hashes. Equal totals on two sides mean equal multisets of records.
+"""Totals of records: a count and a sum of hashes. Equal totals on two sides mean equal multisets of records.
 
 The hash is Spark's `xxhash64` over long integers, in NumPy here and in SQL there, so that one side of a comparison can
 be added up in the JVM and the other one in a Python worker. docs/decisions/0013 states why a sum suffices.
@@ -46,8 +46,8 @@ def total(hashes: Hashes) -> Total:
 
 
 def hash_rows(*columns: Integers | int) -> Hashes:
-    """The hash of each row of integers, as `xxhash64` of Spark computes it. A single integer stands for a column of it,
-    but not as the first column."""
+    """The hash of each row of integers, as Spark's `xxhash64` computes it. A single integer is a column of that value;
+    the first column must be an array."""
     hashes: Hashes | np.uint64 = np.uint64(SEED)
     with np.errstate(over="ignore"):
         for column in columns:
@@ -62,14 +62,14 @@ def as_unsigned(column: Integers | int) -> Hashes | np.uint64:
 
 def hash_column(column: Hashes | np.uint64, seed: Hashes | np.uint64) -> Hashes:
     mixed = seed + (PRIME_5 + np.uint64(8))
-    mixed = mixed ^ (rotated(column * PRIME_2, 31) * PRIME_1)
-    mixed = rotated(mixed, 27) * PRIME_1 + PRIME_4
+    mixed = mixed ^ (rotate(column * PRIME_2, 31) * PRIME_1)
+    mixed = rotate(mixed, 27) * PRIME_1 + PRIME_4
     mixed = (mixed ^ (mixed >> np.uint64(33))) * PRIME_2
     mixed = (mixed ^ (mixed >> np.uint64(29))) * PRIME_3
     return mixed ^ (mixed >> np.uint64(32))  # type: ignore[return-value]
 
 
-def rotated(bits: Hashes | np.uint64, by: int) -> Hashes | np.uint64:
+def rotate(bits: Hashes | np.uint64, by: int) -> Hashes | np.uint64:
     return (bits << np.uint64(by)) | (bits >> np.uint64(64 - by))
 
 

@@ -29,7 +29,7 @@ GONE = Bounds(FOREVER, FOREVER, FOREVER)
 
 @dataclass(frozen=True)
 class ProvableRange:
-    """The transactions of one source partition that are complete, and what is to be known of the others."""
+    """The transactions of one source partition that are complete in ledger, maps and sinks."""
 
     start: int
     end: int

@@ -147,7 +147,7 @@ ORDER = "not in the order of their origins"
 INCREMENTAL = replace(CONTEXT, incremental=True, scopes={0: PartitionScope(4, 10, 4, 4, proven=4)})
 WIDE = replace(CONTEXT, scopes={0: PartitionScope(0, 1 << 40, 0, 0)})
 #: The maps, and why they cannot be decided from totals.
-SEEN: dict[str, tuple[list[ProvenanceMap], str]] = {
+SCENARIOS: dict[str, tuple[list[ProvenanceMap], str]] = {
     "a transaction without an entry": ([*CLEAN, mapped((6, 6, 0), start=6)], "without an entry"),
     "a transaction that is mapped again": ([*CLEAN, mapped((6, 0, 0))], "mapped twice"),
     "a transaction that goes on after a newer one": (
@@ -179,7 +179,7 @@ SEEN: dict[str, tuple[list[ProvenanceMap], str]] = {
 }
 
 
-@pytest.mark.parametrize(("maps", "why"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("maps", "why"), SCENARIOS.values(), ids=SCENARIOS)
 def test_maps_that_contradict_themselves_or_the_ledger_are_not_decided(maps: list[ProvenanceMap], why: str) -> None:
     with pytest.raises(UndecidedError, match=why):
         read(*maps)

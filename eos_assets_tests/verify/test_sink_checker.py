@@ -108,7 +108,7 @@ SHARED, DECLARES = replace(CONTEXT, shared_sink=True), replace(CONTEXT, declares
 EXPIRED = replace(CONTEXT, expired={(0, 0): 2})
 FALLS = "ordered_within_partition"
 #: What is added to the clean rows, the context, and the violations that are to be found.
-SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
+SCENARIOS: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
     "a duplicate": ([record(END), name(END, 2)], CONTEXT, {FALLS: [f"{PLACE}, {ORIGIN}=2, before=2"]}),
     "a record of two origins": (
         [record(END), name(END, 4), name(END, 5)],
@@ -165,7 +165,7 @@ SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("added", "context", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("added", "context", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_exactly_the_violations_are_found_wherever_rows_are_cut(
     added: list[Row], context: ProofContext, expected: dict[str, list[str]]
 ) -> None:

@@ -124,7 +124,7 @@ UNNAMED, TWICE = "a record that no map names", "a record that two rows of the ma
 LOST = "a row of the maps without a visible record"
 ROUTE = "a record in another partition than that of its key"
 #: The context, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
-SEEN: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[int, int]]] = {
+SCENARIOS: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[int, int]]] = {
     "a duplicate that no map names": (CONTEXT, [END], [], UNNAMED),
     "an invented dead letter": (CONTEXT, [(DEAD_LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
     "an invented record in a partition without maps": (CONTEXT, [(DEAD_LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
@@ -145,7 +145,7 @@ SEEN: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[
 }
 
 
-@pytest.mark.parametrize(("context", "records", "messages", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("context", "records", "messages", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_a_violation_is_named_wherever_batches_are_cut(
     context: ProofContext, records: list[Record], messages: list[MapMessage], expected: str | tuple[int, int]
 ) -> None:

@@ -92,7 +92,7 @@ COMPACTED, DROPS = replace(CONTEXT, source_is_compacted=True), replace(CONTEXT, 
 LATE_START = replace(CONTEXT, scopes={**CONTEXT.scopes, 0: replace(SCOPE, source_start=2)})
 ORIGIN = "source_partition=0, source_offset"
 #: The rows, the context, and the violations that are to be found.
-SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
+SCENARIOS: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
     "no rows": ([], CONTEXT, {}),
     "a duplicate": (
         [*CLEAN, name(3, 9)],
@@ -150,7 +150,7 @@ SEEN: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("rows", "context", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("rows", "context", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_exactly_the_violations_are_found_wherever_rows_are_cut(
     rows: list[Row], context: ProofContext, expected: dict[str, list[str]]
 ) -> None:

@@ -25,7 +25,7 @@ class Parts:
 
 
 #: The history, the log start of the source, the positions of a snapshot, and where the fold begins or why it does not.
-SEEN: dict[str, tuple[StateHistory, int, list[int], ReplayStart | str]] = {
+SCENARIOS: dict[str, tuple[StateHistory, int, list[int], ReplayStart | str]] = {
     "nothing is written yet": (StateHistory(GENESIS), 0, [], ""),
     "the whole source is retained": (StateHistory(GENESIS, TAIL), 5, [12], ReplayStart(5, False, TAIL)),
     "a snapshot of what retention took": (StateHistory(GENESIS, TAIL), 6, [12], ReplayStart(12, True, TAIL)),
@@ -45,7 +45,7 @@ SEEN: dict[str, tuple[StateHistory, int, list[int], ReplayStart | str]] = {
 }
 
 
-@pytest.mark.parametrize(("history", "log_start", "positions", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("history", "log_start", "positions", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_the_fold_begins_at_the_genesis_or_at_a_snapshot(
     history: StateHistory, log_start: int, positions: list[int], expected: ReplayStart | str
 ) -> None:

@@ -16,7 +16,7 @@ def entry(start: int, end: int, first: int, last: int, topic: str = "sink", vers
 ROWS: list[Genesis | LedgerEntry] = [Genesis("p", 0, 5, {}), entry(5, 8, 0, 2), entry(8, 9, 3, 3), entry(9, 12, 4, 6)]
 WINDOW = PartitionWindow(0, list(ROWS), None)
 #: The first transaction with all maps, the bounds of the sink, and what can be proven.
-SEEN: dict[str, tuple[int, Bounds, ProvableRange]] = {
+SCENARIOS: dict[str, tuple[int, Bounds, ProvableRange]] = {
     "everything is there": (0, Bounds(0, 9, 9), ProvableRange(5, 12, {}, True)),
     "the last one is not stable yet": (0, Bounds(0, 4, 9), ProvableRange(5, 9, {}, False)),
     "two are not stable yet": (0, Bounds(0, 3, 9), ProvableRange(5, 8, {}, False)),
@@ -26,7 +26,7 @@ SEEN: dict[str, tuple[int, Bounds, ProvableRange]] = {
 }
 
 
-@pytest.mark.parametrize(("first_map", "there", "expected"), SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize(("first_map", "there", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_transactions_that_are_complete_can_be_proven(first_map: int, there: Bounds, expected: ProvableRange) -> None:
     assert provable_range(WINDOW, {"sink": {0: there}}, first_map) == expected
 
