@@ -178,10 +178,10 @@ def log_result(verification: Verification, seconds: float) -> None:
     fields = {"pipeline": verification.pipeline, "mode": str(verification.mode)}
     window = "since the last proof" if verification.incremental else "all that is retained"
     logger.info(
-        "Proof of pipeline %s, %s, %s in %.1f s.",
+        "The proof of pipeline %s %s (%s, %.1f s).",
         verification.pipeline,
+        "holds" if verification.holds else "fails",
         window,
-        "holds" if verification.holds else "is broken",
         seconds,
         extra={**fields, "window": verification.partitions, "holds": verification.holds, "seconds": seconds},
     )

@@ -1,5 +1,6 @@
 """What a proof finds beyond the mutants of the checks: foreign and aborted records, transforms that combine records."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -7,6 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from eos_assets.declare.check import Finding
+from eos_assets.declare.modes import Mode
+from eos_assets.verify.verification import Verification
+from eos_assets.verify.verify import log_result
 from eos_assets_tests.run.forgery import Output, forge, right
 from eos_assets_tests.run.lab import Lab, MakeLab, squared
 
@@ -108,3 +113,14 @@ def test_a_table_that_is_empty_when_it_is_joined_again_turns_red(make_lab: MakeL
     assert lab.run().complete
     assert lab.broken() == set()
     assert lab.with_(transform=named_by([])).broken() == {"values_recompute"}
+
+
+def test_a_proof_logs_its_result_and_each_violation(caplog: pytest.LogCaptureFixture) -> None:
+    findings = [Finding("no_duplicates", True, "none"), Finding("none_missing", False, "2 records missing")]
+    with caplog.at_level(logging.INFO, logger="eos_assets"):
+        log_result(Verification("p", Mode.EXACTLY_ONCE, findings), seconds=1.25)
+    proof, violation = caplog.records
+    assert proof.getMessage() == "The proof of pipeline p fails (all that is retained, 1.2 s)."
+    assert (proof.levelname, vars(proof)["holds"], vars(proof)["seconds"]) == ("INFO", False, 1.25)
+    assert violation.getMessage() == "Invariant none_missing of pipeline p is violated: 2 records missing."
+    assert (violation.levelname, vars(violation)["invariant"]) == ("WARNING", "none_missing")
