@@ -59,11 +59,11 @@ class TableComparison:
         #: Transactions of the tables for which no entry was found yet.
         unmatched = dict(self.contents.transactions)
         maps = bounds(context.kafka, context.names.provenance)
-        for partition, there in bounds(context.kafka, context.names.ledger).items():
-            start = self.after.get(partition, there.start - 1) + 1
+        for partition, bound in bounds(context.kafka, context.names.ledger).items():
+            start = self.after.get(partition, bound.start - 1) + 1
             first_map = self.first_map(partition, maps[partition].start)
             checked = 0
-            for offset, entry in self.read_entries(OffsetRange(partition, start, there.stable)):
+            for offset, entry in self.read_entries(OffsetRange(partition, start, bound.stable)):
                 row = unmatched.pop((partition, entry.start), None)
                 if self.compare_entry(offset, entry, row, first_map):
                     checked, reached[partition] = checked + 1, offset
@@ -113,7 +113,7 @@ class TableComparison:
     def compare_dead_letters(self) -> None:
         """Every delivered dead letter that is still in its topic is a row of audit_dead_letters."""
         topic = self.tables.context.names.dead_letters
-        deleted = {p: there.start - 1 for p, there in bounds(self.tables.context.kafka, topic).items()}
+        deleted = {p: bound.start - 1 for p, bound in bounds(self.tables.context.kafka, topic).items()}
         delivered = (
             self.tables.read("audit_deliveries")
             .where(newer(self.contents.before, "source_partition", "transaction_start"))

@@ -92,10 +92,10 @@ class Increment:
         first: dict[int, int] = {}
         for entry in entries:
             first[entry.partition] = min(first.get(entry.partition, entry.began_ms), entry.began_ms)
-        there = bounds(self.context.kafka, topic)
+        current = bounds(self.context.kafka, topic)
         times = {p: ms - CLOCK_DIFFERENCE_MS for p, ms in first.items()}
         starts = offsets_for_times(self.context.kafka, topic, times)
-        return [OffsetRange(p, max(there[p].start, starts[p]), there[p].stable) for p in first]
+        return [OffsetRange(p, max(current[p].start, starts[p]), current[p].stable) for p in first]
 
     def read_maps(self, ranges: list[OffsetRange], entries: list[LedgerEntry]) -> Iterator[ProvenanceMap]:
         """The maps of the outputs of these transactions."""
@@ -115,9 +115,9 @@ class Increment:
             first, last = spans.get(place, (written.first, written.last))
             spans[place] = min(first, written.first), max(last, written.last)
         existing = self.context.kafka.metadata().topics
-        there = bounds_of(self.context.kafka, [place for place in spans if place[0] in existing])
+        current = bounds_of(self.context.kafka, [place for place in spans if place[0] in existing])
         ranges: dict[int, list[OffsetRange]] = {number: [] for number in range(len(topics))}
-        for (topic, p), bound in there.items():
+        for (topic, p), bound in current.items():
             first, last = spans[topic, p]
             ranges[topics.index(topic)].append(OffsetRange(p, max(bound.start, first), last + 1))
         return ranges
@@ -155,8 +155,8 @@ class Increment:
     def dead_letters(self) -> NewRows | None:
         """The rejected records with their own bytes, their origin and the reason."""
         topic, known = self.context.names.dead_letters, self.reached.dead_letters
-        there = bounds(self.context.kafka, topic)
-        ranges = [OffsetRange(p, max(b.start, known.get(p, -1) + 1), b.stable) for p, b in there.items()]
+        current = bounds(self.context.kafka, topic)
+        ranges = [OffsetRange(p, max(b.start, known.get(p, -1) + 1), b.stable) for p, b in current.items()]
         reached = advance(known, ((r.partition, r.end - 1) for r in ranges))
         written = sum(entry.bytes_out for _, entry in self.entries)
         if sum(r.size for r in ranges) > FEW_RECORDS or written > FEW_BYTES:

@@ -19,7 +19,7 @@ def read_new_entries(context: PipelineContext, reached: TablesReached) -> Entrie
     """The entries that a table lacks, up to the first one whose maps or outputs cannot be read yet: a commit becomes
     visible in one partition after another."""
     known = reached.transactions
-    ends = {p: there.stable for p, there in bounds(context.kafka, context.names.ledger).items()}
+    ends = {p: bound.stable for p, bound in bounds(context.kafka, context.names.ledger).items()}
     entries = read_entries(context, {p: known.get(p, 0) for p in ends}, ends)
     if incomplete := without_deliveries(entries, reached):
         others = [(offset, entry) for offset, entry in entries if entry.partition not in incomplete]
@@ -57,13 +57,15 @@ def unstable_partitions(context: PipelineContext, entries: Iterable[LedgerEntry]
     """The topics and partitions of maps and outputs that are not stable in time up to what these entries need, and
     their last stable offsets."""
     provenance = context.names.provenance
-    needed = {(provenance, p): there.high for p, there in bounds(context.kafka, provenance).items()}
+    needed = {(provenance, p): bound.high for p, bound in bounds(context.kafka, provenance).items()}
     for written in (written for entry in entries for written in entry.sinks):
         place = (written.topic, written.partition)
         needed[place] = max(needed.get(place, 0), written.last + 1)
     existing = {topic for topic, _ in needed} & set(context.kafka.metadata().topics)
-    found = await_stable(context.kafka, existing, needed, PATIENCE_SECONDS)
-    return {(t, p): found[t][p].stable for (t, p), end in needed.items() if t in found and found[t][p].stable < end}
+    current = await_stable(context.kafka, existing, needed, PATIENCE_SECONDS)
+    return {
+        (t, p): current[t][p].stable for (t, p), end in needed.items() if t in current and current[t][p].stable < end
+    }
 
 
 def is_unstable(context: PipelineContext, entry: LedgerEntry, unstable: dict[tuple[str, int], int]) -> bool:

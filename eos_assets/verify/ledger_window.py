@@ -53,7 +53,7 @@ def load_checkpoint(context: PipelineContext, topics: list[str], places: list[tu
     """The offsets up to which everything is proven; none if a topic ends before one of them: records that were proven
     are gone, and a proof of everything shows which."""
     proven = checkpoint.load(context.kafka, context.names, places)
-    ends = {(t, p): there.high for t in topics if proven for p, there in bounds(context.kafka, t).items()}
+    ends = {(t, p): bound.high for t in topics if proven for p, bound in bounds(context.kafka, t).items()}
     return {} if any(proven.get(place, 0) > end for place, end in ends.items()) else proven
 
 
@@ -78,9 +78,9 @@ def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets)
 def former_sinks(context: PipelineContext, rows: Mapping[int, LedgerRows], declared: list[str]) -> list[str]:
     """Topics that the ledger names, that are no longer declared and still exist."""
     named = {
-        part.topic
+        written.topic
         for partition_rows in rows.values()
         for row in partition_rows
-        for part in (row.sinks if isinstance(row, LedgerEntry) else ())
+        for written in (row.sinks if isinstance(row, LedgerEntry) else ())
     }
     return sorted((named - set(declared)) & set(context.kafka.metadata().topics))

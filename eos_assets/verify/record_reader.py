@@ -23,7 +23,7 @@ def read_digests(
 ) -> Iterator[pa.RecordBatch]:
     """Read the visible records of these ranges, partition after partition. Topics go by their number. Only the key and
     the digest of a record are kept."""
-    chosen = [(topics[number], r) for number, some in sorted(ranges.items()) for r in some if r.size]
+    chosen = [(topics[number], r) for number, topic_ranges in sorted(ranges.items()) for r in topic_ranges if r.size]
     starts = {(topic, r.partition): r.start for topic, r in chosen}
     ends = {(topic, r.partition): r.end for topic, r in chosen}
     rows: dict[tuple[str, int], list[Row]] = {place: [] for place in ends}

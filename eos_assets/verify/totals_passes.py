@@ -99,7 +99,7 @@ class TotalsPasses:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         proof = self.proof
-        messages = {place: some for place, some in self.claims.messages.items() if place[0] == number}
+        messages = {place: named for place, named in self.claims.messages.items() if place[0] == number}
         columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
         records = self.frames.sink_records(number, "read_committed").selectExpr(*columns)
         schema = from_arrow_schema(PASS_RESULTS)

@@ -41,29 +41,29 @@ def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition:
 
 def outcome_of(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> list[Link]:
     """What became of one source record: outputs, dead letters or a skip; empty if nothing yet."""
-    there = bounds(connection, pipeline.source.name, [partition])[partition]
+    bound = bounds(connection, pipeline.source.name, [partition])[partition]
     links: list[Link] = []
-    if offset < there.high:  # maps may outlive their source records
+    if offset < bound.high:  # maps may outlive their source records
         links = sorted(links_of(pipeline, connection, partition, offset), key=lambda link: link.sequence)
-    if not links and not there.start <= offset < there.high:
-        raise offset_out_of_range(f"{pipeline.source.name}/{partition}", offset, there)
+    if not links and not bound.start <= offset < bound.high:
+        raise offset_out_of_range(f"{pipeline.source.name}/{partition}", offset, bound)
     return links
 
 
-def offset_out_of_range(place: str, offset: int, there: Bounds) -> EosError:
-    deleted = f"; {offset} was deleted, and no map names it" if offset < there.start else ""
-    if there.start == there.high:
+def offset_out_of_range(place: str, offset: int, bound: Bounds) -> EosError:
+    deleted = f"; {offset} was deleted, and no map names it" if offset < bound.start else ""
+    if bound.start == bound.high:
         return EosError(f"{place} is empty{deleted}.", "Choose another partition.")
     reason = deleted or f"; {offset} is not among them"
-    return EosError(f"{place} holds the offsets {there.start} to {there.high - 1}{reason}.", "Choose one of those.")
+    return EosError(f"{place} holds the offsets {bound.start} to {bound.high - 1}{reason}.", "Choose one of those.")
 
 
 def explain_missing_origin(connection: Connection, topic: str, partition: int, offset: int) -> str:
     """Why no map names a sink record."""
-    there = bounds(connection, topic, [partition])[partition]
-    if offset < there.high:
+    bound = bounds(connection, topic, [partition])[partition]
+    if offset < bound.high:
         return "no committed map names it: a marker, or aborted, or foreign"
-    return "the partition is empty" if there.start == there.high else f"the partition ends at {there.high}"
+    return "the partition is empty" if bound.start == bound.high else f"the partition ends at {bound.high}"
 
 
 def explain_missing_outcome(pipeline: Pipeline, connection: Connection, partition: int, offset: int) -> str:

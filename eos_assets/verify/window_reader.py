@@ -44,12 +44,12 @@ def read_window(context: PipelineContext, *, full: bool) -> Window:
     genesis are refused."""
     since = read_ledger_window(context, full=full)
     group_offsets = read_group_offsets(context, since)
-    found = await_sinks(context.kafka, since)
-    maps = found[context.names.provenance] = await_maps(context.kafka, context.names.provenance)
+    topic_bounds = await_sinks(context.kafka, since)
+    maps = topic_bounds[context.names.provenance] = await_maps(context.kafka, context.names.provenance)
     source = context.pipeline.source.name
     source_bounds = bounds(context.kafka, source)
     provable = {
-        p: provable_range(w, found, first_map(context, p, maps[p], since.proven))
+        p: provable_range(w, topic_bounds, first_map(context, p, maps[p], since.proven))
         if context.exactly_once
         else ProvableRange(0, group_offsets.get(p) or 0, {}, settled=True)
         for p, w in since.partitions.items()
@@ -64,12 +64,12 @@ def read_window(context: PipelineContext, *, full: bool) -> Window:
         )
         for p, w in since.partitions.items()
     }
-    maps_settled = all(there.stable == there.high for there in maps.values())
+    maps_settled = all(bound.stable == bound.high for bound in maps.values())
     return Window(
         windows,
-        found,
-        starts={**since.proven, **first_offsets(found, since.proven)},
-        ends=next_checkpoint(context, since.ends, found, windows),
+        topic_bounds,
+        starts={**since.proven, **first_offsets(topic_bounds, since.proven)},
+        ends=next_checkpoint(context, since.ends, topic_bounds, windows),
         group_offsets=group_offsets,
         expired=highest([one.expired for one in provable.values()]),
         settled=maps_settled and all(one.settled for one in provable.values()),
@@ -82,17 +82,19 @@ def read_window(context: PipelineContext, *, full: bool) -> Window:
 def await_sinks(kafka: Connection, since: LedgerWindow) -> TopicBounds:
     """The bounds of the sinks, once they cover the outputs that the ledger names, or when the time is up."""
     entries = [row for w in since.partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
-    needed = highest([{(part.topic, part.partition): part.last + 1} for entry in entries for part in entry.sinks])
+    needed = highest(
+        [{(written.topic, written.partition): written.last + 1} for entry in entries for written in entry.sinks]
+    )
     return await_stable(kafka, since.written, needed, PATIENCE_SECONDS)
 
 
 def await_maps(kafka: Connection, provenance_topic: str) -> dict[int, Bounds]:
     """The bounds of a provenance topic, once its current maps are stable, or when the time is up."""
-    needed = {(provenance_topic, p): there.high for p, there in bounds(kafka, provenance_topic).items()}
+    needed = {(provenance_topic, p): bound.high for p, bound in bounds(kafka, provenance_topic).items()}
     return await_stable(kafka, [provenance_topic], needed, MAP_PATIENCE_SECONDS)[provenance_topic]
 
 
-def provable_range(window: PartitionWindow, found: TopicBounds, first_map: int) -> ProvableRange:
+def provable_range(window: PartitionWindow, topic_bounds: TopicBounds, first_map: int) -> ProvableRange:
     """Leave out entries that are not stable in the sinks yet, and those that retention has taken something from."""
     start = window.rows[0].start if window.rows else window.proven or 0
     end = window.position or 0
@@ -101,20 +103,20 @@ def provable_range(window: PartitionWindow, found: TopicBounds, first_map: int) 
     for entry in window.rows:
         if not isinstance(entry, LedgerEntry):
             continue
-        sinks = [(part, found.get(part.topic, {}).get(part.partition, GONE)) for part in entry.sinks]
-        if any(part.last >= there.high for part, there in sinks):
+        sinks = [(written, topic_bounds.get(written.topic, {}).get(written.partition, GONE)) for written in entry.sinks]
+        if any(written.last >= bound.high for written, bound in sinks):
             continue  # lost from the end of the log: the entry stays, and its records are found missing
-        if any(part.last >= there.stable for part, there in sinks):
+        if any(written.last >= bound.stable for written, bound in sinks):
             end, settled = min(end, entry.start), False
-        elif entry.start < first_map or any(part.first < there.start for part, there in sinks):
+        elif entry.start < first_map or any(written.first < bound.start for written, bound in sinks):
             start = entry.next
-            expired += [{(part.topic, part.partition): part.last} for part in entry.sinks]
+            expired += [{(written.topic, written.partition): written.last} for written in entry.sinks]
     return ProvableRange(start, end, highest(expired), settled)
 
 
-def first_map(context: PipelineContext, partition: int, there: Bounds, proven: Offsets) -> int:
+def first_map(context: PipelineContext, partition: int, bound: Bounds, proven: Offsets) -> int:
     """The start of the first transaction of which all maps are retained."""
-    if there.start <= proven.get((context.names.provenance, partition), 0):
+    if bound.start <= proven.get((context.names.provenance, partition), 0):
         return 0
     return first_complete_map(context.kafka, context.names.provenance, partition)
 
@@ -133,23 +135,26 @@ def code_start(rows: LedgerRows, code_version: str) -> int:
     return others[-1].next if others else 0
 
 
-def first_offsets(found: TopicBounds, proven: Offsets) -> Offsets:
+def first_offsets(topic_bounds: TopicBounds, proven: Offsets) -> Offsets:
     """Where reading begins in each topic and partition."""
     return {
-        (topic, p): max(proven.get((topic, p), 0), there.start)
-        for topic, partitions in found.items()
-        for p, there in partitions.items()
+        (topic, p): max(proven.get((topic, p), 0), bound.start)
+        for topic, partitions in topic_bounds.items()
+        for p, bound in partitions.items()
     }
 
 
 def next_checkpoint(
-    context: PipelineContext, ledger_ends: dict[int, int], found: TopicBounds, windows: dict[int, PartitionWindow]
+    context: PipelineContext,
+    ledger_ends: dict[int, int],
+    topic_bounds: TopicBounds,
+    windows: dict[int, PartitionWindow],
 ) -> Offsets:
     """The checkpoint of this proof, if it holds."""
     source = context.pipeline.source.name
     return {
         **{(context.names.ledger, p): end for p, end in ledger_ends.items()},
-        **{(topic, p): there.stable for topic, partitions in found.items() for p, there in partitions.items()},
+        **{(topic, p): bound.stable for topic, partitions in topic_bounds.items() for p, bound in partitions.items()},
         **{(source, p): w.end for p, w in windows.items() if w.position is not None},
     }
 
