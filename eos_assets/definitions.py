@@ -9,9 +9,10 @@ from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.platform.settings import Settings
 
 defs = dg.Definitions.merge(
-    pipeline_definitions(find_pipelines().values()),
+    pipeline_definitions(find_pipelines(Settings.load().modules).values()),
     experiment_definitions(),
     dg.Definitions(
         resources={"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()},

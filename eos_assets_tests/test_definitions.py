@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dagster._core.workspace.load_target import PyProjectFileTarget, WorkspaceFileTarget
 
-from eos_assets.platform.settings import project_root
+from eos_assets.platform.project import project_root
 
 ROOT = project_root(Path(__file__).parent)
 

@@ -1,7 +1,9 @@
 """`eos`, the command line. Each command is a module of its own, loaded when it is called, so `eos --help` is quick."""
 
+import difflib
 import importlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,36 +15,48 @@ from eos_assets.errors import EosError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-#: Command → one line of help. The module has the command's name, with "_" for "-".
-COMMANDS = {
-    "up": "Start Kafka, Spark and Dagster on this machine.",
-    "down": "Stop the servers of `eos up`.",
-    "status": "Show which servers are running, and where.",
-    "doctor": "Check Java, ports, disk, jars, versions and brokers.",
-    "jars": "Fetch the jars of Kafka and Spark.",
-    "settings": "List every setting with its meaning.",
-    "topics": "Create and compare the declared topics.",
-    "acls": "Print the commands that grant a pipeline the permissions it needs, and no others.",
-    "fill": "Write integers into a topic, each exactly once.",
-    "files": "Generate files of transactions, and announce files.",
-    "preview": "Show source records and what a pipeline makes of them.",
-    "plan": "Show what a run would write.",
-    "run": "Run a pipeline, exactly once.",
-    "verify": "Evaluate every invariant from the topics.",
-    "checks": "Evaluate all asset checks headless, as CI would.",
-    "audit": "Update, rebuild or query the audit tables.",
-    "trace": "Show where a record came from, or what became of it.",
-    "experiment": "Compare the three deliveries under the same failures.",
-    "connect-server": "Run a Spark Connect server in the foreground.",
-    "demo": "Run the main job on servers that it starts.",
+#: The commands in the order of use, under the headings of `eos --help`, each with one line of help. The module of a
+#: command has its name, with "_" for "-".
+SECTIONS = {
+    "Set up": {
+        "up": "Start Kafka, Spark and Dagster on this machine.",
+        "status": "Show which servers are running, and where.",
+        "down": "Stop the servers of `eos up`.",
+        "doctor": "Check Java, ports, disk, jars, versions and brokers.",
+        "topics": "Create and compare the declared topics.",
+        "settings": "List every setting with its meaning.",
+        "acls": "Print the commands that grant a pipeline the permissions it needs, and no others.",
+        "jars": "Fetch the jars of Kafka and Spark.",
+        "connect-server": "Run a Spark Connect server in the foreground.",
+    },
+    "Run": {
+        "preview": "Show source records and what a pipeline makes of them.",
+        "plan": "Show what a run would write.",
+        "run": "Run a pipeline, exactly once.",
+    },
+    "Prove": {
+        "verify": "Evaluate every invariant from the topics.",
+        "checks": "Evaluate all asset checks headless, as CI would.",
+    },
+    "Look": {
+        "trace": "Show where a record came from, or what became of it.",
+        "audit": "Update, rebuild or query the audit tables.",
+    },
+    "Experiment": {
+        "demo": "Run the main job on servers that it starts.",
+        "fill": "Write integers into a topic, each exactly once.",
+        "files": "Generate files of transactions, and announce files.",
+        "experiment": "Compare the three deliveries under the same failures.",
+    },
 }
+COMMANDS = [name for commands in SECTIONS.values() for name in commands]
 
 
 class Commands(click.Group):
     """Finds commands by name and prints an `EosError` as problem and remedy, without a stack trace."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -52,9 +66,21 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest command for one that does not exist."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -91,13 +117,18 @@ def main() -> None:
 
     \b
     First steps:
-      eos up                             start Kafka and Spark here
-      eos topics create                  create the declared topics
+      eos up                             start Kafka, Spark and Dagster here
+      eos topics create                  create the topics of your pipelines
       eos fill datasource --count 1000   write some integers
       eos run squares                    square them, exactly once
       eos verify squares                 prove it
       eos down                           stop everything again
+
+    Your pipelines are found in the modules of --module, of EOS_MODULES, and of `modules = ["my.module"]` under
+    [tool.eos] in pyproject.toml, and in installed packages with an entry point in the group eos_assets.pipelines.
     """
     from eos_assets.platform.loopback import bypass_proxy
+    from eos_assets.platform.project import make_importable
 
+    make_importable(Path.cwd())
     bypass_proxy()

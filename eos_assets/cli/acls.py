@@ -4,13 +4,14 @@ import json
 
 import click
 
-from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.options import EosCommand, json_option, mode_option, pipeline_options
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.registry import find_pipeline
+from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.permissions import creation, permissions
 
 
-@click.command("acls")
+@click.command("acls", cls=EosCommand)
 @pipeline_options
 @mode_option
 @json_option
@@ -24,7 +25,6 @@ from eos_assets.run.preflight.permissions import creation, permissions
 @click.option("--command-config", help="The administrator's file of client properties, for each command.")
 def acls_command(
     pipeline: str,
-    modules: tuple[str, ...],
     mode: str,
     as_json: bool,
     principal: str,
@@ -36,7 +36,7 @@ def acls_command(
 
     With --bootstrap-server and --command-config an administrator can run them unchanged.
     """
-    chosen = find_pipeline(pipeline, modules)
+    chosen = find_pipeline(pipeline, Settings.load().modules)
     needed = permissions(chosen, Mode(mode)) + (creation(chosen, Mode(mode)) if with_creation else [])
     if as_json:
         rows = [{"resource": p.kind, "name": p.name, "operation": p.operation, "prefixed": p.prefixed} for p in needed]

@@ -16,7 +16,7 @@ from eos_assets.errors import EosError
 @pipeline_options
 @click.option("--rebuild", is_flag=True, help="Delete the tables and write them again from the topics.")
 @click.option("--sql", help="Query the tables by their names instead.")
-def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: str | None) -> None:
+def audit_command(pipeline: str, rebuild: bool, sql: str | None) -> None:
     """Update the audit tables of PIPELINE with what is committed, and show them.
 
     \b
@@ -26,7 +26,7 @@ def audit_command(pipeline: str, modules: tuple[str, ...], rebuild: bool, sql: s
     """
     from eos_assets.platform.spark_session import start_session
 
-    settings, chosen, connection = prepare(pipeline, modules)
+    settings, chosen, connection = prepare(pipeline)
     with Console(stderr=True).status("Reading the topics …"):
         tables = AuditTables(chosen, start_session(settings), connection, settings.lake)
         if sql:

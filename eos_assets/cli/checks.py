@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
-from eos_assets.cli.options import json_option
+from eos_assets.cli.options import json_option, module_option
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.platform.settings import Settings
 
@@ -22,6 +22,7 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 @click.option(
     "--full", is_flag=True, help="Check everything that is retained, not only what was written since the last proof."
 )
+@module_option
 @json_option
 def checks_command(pipelines: tuple[str, ...], full: bool, as_json: bool) -> None:
     """Evaluate the asset checks of PIPELINES, or of all, through Dagster; status 1 if one fails or does not run.
@@ -44,14 +45,14 @@ def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str
     """Run the checks of each pipeline and return one row per evaluation. An unfinished check counts as failed."""
     import dagster as dg
 
-    from eos_assets.declare.registry import find_pipeline, find_pipelines
+    from eos_assets.declare.registry import choose_pipelines
     from eos_assets.definitions import defs
     from eos_assets.orchestration.checks import AUDIT_CHECK
 
-    chosen = [find_pipeline(name).name for name in pipelines] or list(find_pipelines())
+    chosen = choose_pipelines(pipelines, Settings.load().modules)
     evaluations: list[dict[str, Any]] = []
     with dg.DagsterInstance.ephemeral() as instance:
-        for name in chosen:
+        for name in (pipeline.name for pipeline in chosen):
             job = defs.resolve_job_def(f"{name}_checks")
             depth = {"config": {"full": full}}
             config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_CHECK}": depth}, **QUIET}

@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 
 from eos_assets.cli.console import console
-from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.options import EosCommand, json_option, mode_option, pipeline_options
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.registry import find_pipeline
@@ -17,14 +17,15 @@ from eos_assets.run.plan import PartitionPlan, make_plan
 COLUMNS = ("partition", "position", "last stable", "log start", "lag", "would write", "transactions")
 
 
-@click.command("plan")
+@click.command("plan", cls=EosCommand)
 @pipeline_options
 @mode_option
 @json_option
-def plan_command(pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool) -> None:
+def plan_command(pipeline: str, mode: str, as_json: bool) -> None:
     """Show the position of PIPELINE in each source partition and what a run would write. Writes nothing."""
-    chosen = find_pipeline(pipeline, modules)
-    plans = make_plan(chosen, connect(Settings.load()), mode=Mode(mode))
+    settings = Settings.load()
+    chosen = find_pipeline(pipeline, settings.modules)
+    plans = make_plan(chosen, connect(settings), mode=Mode(mode))
     if as_json:
         click.echo(json.dumps([plain(chosen, plan) for plan in plans], indent=2))
     else:

@@ -20,12 +20,12 @@ SHOWN_CHARACTERS = 60
 @click.command("preview")
 @pipeline_options
 @click.option("--records", "count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many.")
-def preview_command(pipeline: str, modules: tuple[str, ...], count: int) -> None:
+def preview_command(pipeline: str, count: int) -> None:
     """Show some source records of PIPELINE and what the transform makes of them. Writes nothing."""
     from eos_assets.platform.spark_session import start_session
 
     settings = Settings.load()
-    chosen = find_pipeline(pipeline, modules)
+    chosen = find_pipeline(pipeline, settings.modules)
     connection = connect(settings)
     existing_topics(chosen, connection, [chosen.source.name])
     fetch_jars(settings)

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from eos_assets.cli.console import console
-from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.options import EosCommand, ExperimentOption, json_option, mode_option, pipeline_options
 from eos_assets.cli.progress import log_messages
 from eos_assets.cli.target import prepare
 from eos_assets.declare.modes import Mode
@@ -25,10 +25,8 @@ from eos_assets.run.run import RunOptions, run_pipeline
 COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "stale": "yellow"}
 
 
-@click.command("run")
+@click.command("run", cls=EosCommand)
 @pipeline_options
-@mode_option
-@json_option
 @click.option(
     "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition; repeatable."
 )
@@ -36,18 +34,26 @@ COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "s
 @click.option(
     "--max-attempts", type=click.IntRange(1), default=20, show_default=True, help="Spark jobs before giving up."
 )
-@click.option("--failure-probability", type=float, default=0.0, help="Fail transactions on purpose: 0 to 1.")
+@json_option
+@mode_option
+@click.option(
+    "--failure-probability",
+    cls=ExperimentOption,
+    type=float,
+    default=0.0,
+    help="Fail transactions on purpose: 0 to 1.",
+)
 @click.option(
     "--failure-kind",
+    cls=ExperimentOption,
     type=click.Choice(KINDS),
     default=KINDS[0],
     show_default=True,
     help="How they fail: an error before the commit or right after it, or a killed worker.",
 )
-@click.option("--seed", type=int, default=0, help="Which transactions fail on purpose.")
+@click.option("--seed", cls=ExperimentOption, type=int, default=0, help="Which transactions fail on purpose.")
 def run_command(
     pipeline: str,
-    modules: tuple[str, ...],
     mode: str,
     as_json: bool,
     partitions: tuple[int, ...],
@@ -62,7 +68,7 @@ def run_command(
     Status 0 if every chosen partition reached it. Running it again, or twice at once, does no harm.
     """
     faults = Faults(probability=failure_probability, seed=seed, kind=failure_kind)  # refuses an invalid probability
-    settings, chosen, connection = prepare(pipeline, modules)
+    settings, chosen, connection = prepare(pipeline)
     options = RunOptions(
         mode=Mode(mode),
         delivery=delivery_of(Mode(mode)),
@@ -84,9 +90,7 @@ def run_command(
         raise click.exceptions.Exit(1)
 
 
-def run_with_progress(
-    settings: Settings, pipeline: Pipeline, connection: Connection, options: RunOptions
-) -> RunReport:
+def run_with_progress(settings: Settings, pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
     """Run, with a bar for each partition that follows the ledger."""
     from eos_assets.platform.spark_session import start_session
 

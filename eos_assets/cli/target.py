@@ -8,10 +8,10 @@ from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 
 
-def prepare(name: str, modules: tuple[str, ...]) -> tuple[Settings, Pipeline, Connection]:
+def prepare(name: str) -> tuple[Settings, Pipeline, Connection]:
     """Find the pipeline, connect to Kafka and fetch the jars, and refuse in this order."""
     settings = Settings.load()
-    pipeline = find_pipeline(name, modules)
+    pipeline = find_pipeline(name, settings.modules)
     connection = connect(settings)
     connection.metadata()
     fetch_jars(settings)

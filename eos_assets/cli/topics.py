@@ -6,9 +6,9 @@ import click
 from rich.table import Table
 
 from eos_assets.cli.console import console
-from eos_assets.cli.options import mode_option
+from eos_assets.cli.options import EosCommand, mode_option, module_option
 from eos_assets.declare.modes import Mode
-from eos_assets.declare.registry import find_pipeline, find_pipelines
+from eos_assets.declare.registry import choose_pipelines
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.kafka.admin import TopicReport, compare_topics, create_topics
@@ -26,27 +26,30 @@ def topics_command() -> None:
 def topic_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options by which both commands choose topics."""
     names = click.argument("names", nargs=-1)
-    pipelines = click.option("--pipeline", "pipelines", multiple=True, help="Only the topics of this pipeline.")
-    modules = click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
-    return names(pipelines(modules(mode_option(command))))
+    pipelines = click.option(
+        "--pipeline", "pipelines", multiple=True, help="Only those of this pipeline; repeatable."
+    )
+    return names(pipelines(module_option(mode_option(command))))
 
 
-@topics_command.command("create")
+@topics_command.command("create", cls=EosCommand)
 @topic_options
-def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
-    """Create the declared topics that do not exist yet: all of them, or only NAMES."""
-    show(create_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
+def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], mode: str) -> None:
+    """Create the topics of all pipelines that are found, or only NAMES, unless they exist."""
+    settings = Settings.load()
+    show(create_topics(chosen(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
 
 
-@topics_command.command("list")
+@topics_command.command("list", cls=EosCommand)
 @topic_options
-def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: str) -> None:
+def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], mode: str) -> None:
     """Compare the declared topics with the cluster; writes nothing."""
-    show(compare_topics(chosen(names, pipelines, modules, Mode(mode)), connect(Settings.load())))
+    settings = Settings.load()
+    show(compare_topics(chosen(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
 
 
 def chosen(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode) -> list[Topic]:
-    declaring = [find_pipeline(name, modules) for name in pipelines] or list(find_pipelines(modules).values())
+    declaring = choose_pipelines(pipelines, modules)
     declared = {topic.name: topic for p in declaring for topic in (p.source, *p.own_topics(mode))}
     for name in names:
         if name not in declared:

@@ -6,8 +6,9 @@ import click
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.options import module_option
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.declare.registry import find_pipelines
+from eos_assets.declare.registry import choose_pipelines
 from eos_assets.errors import EosError
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
@@ -20,11 +21,12 @@ from eos_assets.verify.trace import Link, explain_missing_origin, explain_missin
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("offset", type=click.IntRange(0))
 @click.option("--source", "from_source", is_flag=True, help="TOPIC is a source: show what became of its record.")
-@click.option("--module", "modules", multiple=True, help="Also look for pipelines in this module.")
-def trace_command(topic: str, partition: int, offset: int, from_source: bool, modules: tuple[str, ...]) -> None:
+@module_option
+def trace_command(topic: str, partition: int, offset: int, from_source: bool) -> None:
     """Show where the record at OFFSET of TOPIC/PARTITION came from; with --source, what became of it."""
-    pipelines = pipelines_of(topic, from_source, modules)
-    connection = connect(Settings.load())
+    settings = Settings.load()
+    pipelines = pipelines_of(topic, from_source, settings.modules)
+    connection = connect(settings)
     partitions = existing_topics(pipelines[0], connection, [topic])[topic].partitions
     if partition not in partitions:
         raise EosError(f"{topic} has no partition {partition}.", f"Choose among its {len(partitions)} partitions.")
@@ -64,7 +66,7 @@ def transaction(link: Link) -> tuple[str, ...]:
 def pipelines_of(topic: str, from_source: bool, modules: tuple[str, ...]) -> list[Pipeline]:
     """The pipelines that read this topic, or write it."""
     chosen = []
-    for pipeline in find_pipelines(modules).values():
+    for pipeline in choose_pipelines((), modules):
         written = {sink.name for sink in pipeline.sinks} | {pipeline.names().dead_letters}
         if topic == pipeline.source.name if from_source else topic in written:
             chosen.append(pipeline)

@@ -6,6 +6,7 @@ from types import FrameType
 import click
 from rich.console import Console
 
+from eos_assets.cli.options import module_option
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.cli.status import show_servers
 from eos_assets.local.stack import Stack
@@ -24,6 +25,7 @@ PORT = click.IntRange(1, 65535)
 @click.option(
     "--secured/--not-secured", default=None, help="Kafka with SASL/SCRAM over TLS and access lists. Default: open."
 )
+@module_option
 @click.option("--dagster/--no-dagster", default=True, help="Whether to start the Dagster webserver and daemon, too.")
 def up_command(
     brokers: str | None,

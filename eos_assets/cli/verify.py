@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eos_assets.cli.console import console
-from eos_assets.cli.options import json_option, mode_option, pipeline_options
+from eos_assets.cli.options import EosCommand, json_option, mode_option, pipeline_options
 from eos_assets.cli.target import prepare
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
@@ -18,7 +18,7 @@ from eos_assets.verify.verify import verify_pipeline
 ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
 
 
-@click.command("verify")
+@click.command("verify", cls=EosCommand)
 @pipeline_options
 @mode_option
 @json_option
@@ -26,9 +26,7 @@ ISOLATION = click.Choice(["read_committed", "read_uncommitted"])
     "--full", is_flag=True, help="Check everything that is retained, not only what was written since the last proof."
 )
 @click.option("--isolation", type=ISOLATION, default="read_committed", show_default=True, help="How to read the sink.")
-def verify_command(
-    pipeline: str, modules: tuple[str, ...], mode: str, as_json: bool, full: bool, isolation: str
-) -> None:
+def verify_command(pipeline: str, mode: str, as_json: bool, full: bool, isolation: str) -> None:
     """Read source, sink, dead letters and ledger of PIPELINE and evaluate every invariant; status 1 if one is broken.
 
     A proof that holds is recorded, and the next one continues from there; --full starts from the beginning.
@@ -36,7 +34,7 @@ def verify_command(
     """
     from eos_assets.platform.spark_session import start_session
 
-    settings, chosen, connection = prepare(pipeline, modules)
+    settings, chosen, connection = prepare(pipeline)
     with Console(stderr=True).status("Reading the topics …"):
         spark = start_session(settings)
         result = verify_pipeline(

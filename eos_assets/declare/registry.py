@@ -1,27 +1,30 @@
-"""The declared pipelines of this project, of modules that the user names, and of installed packages."""
+"""Finds the declared pipelines: in modules that the caller names, and in installed packages."""
 
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from types import ModuleType
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 
-#: The entry point group under which a package names its pipeline modules.
+#: The entry point group under which an installed package names its pipeline modules.
 ENTRY_POINTS = "eos_assets.pipelines"
-#: The package of this project's own pipelines.
-OWN_PIPELINES = "eos_assets.pipelines"
-#: The modules that the user named in this process. They are shipped to the Spark workers.
-user_modules: set[ModuleType] = set()
+NAME_MODULES = (
+    "Name the module or package that declares it: with --module my.module, in EOS_MODULES, or in pyproject.toml as "
+    'modules = ["my.module"] under [tool.eos].'
+)
 
 
 def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
-    """All pipelines by name. Two with one name are refused, because they would share a ledger and a group."""
+    """All pipelines of these modules and of installed packages, by name; none is not an error.
+
+    Two with one name are refused, because they would share a ledger and a group.
+    """
     declared: dict[str, tuple[Pipeline, str]] = {}
-    for module in (*project_modules(), *import_user_modules(modules), *entry_point_modules()):
+    for module in import_all([*modules, *entry_points()]):
         for value in vars(module).values():
             if not isinstance(value, Pipeline):
                 continue
@@ -34,6 +37,26 @@ def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
     pipelines = {name: pipeline for name, (pipeline, _) in sorted(declared.items())}
     refuse_undeclared_sharing(pipelines.values())
     return pipelines
+
+
+def choose_pipelines(names: Iterable[str], modules: Iterable[str] = ()) -> list[Pipeline]:
+    """The pipelines with these names; without names all that are found, which is at least one."""
+    modules = list(modules)
+    pipelines = find_pipelines(modules)
+    if not pipelines:
+        named = f" {', '.join(modules)} declare{'s' * (len(modules) == 1)} none." if modules else ""
+        raise EosError(f"No pipeline is found.{named}", NAME_MODULES)
+    chosen = list(names) or list(pipelines)
+    for name in chosen:
+        if name not in pipelines:
+            raise EosError(f"There is no pipeline {name}.", f"Use one of {', '.join(pipelines)}. {NAME_MODULES}")
+    return [pipelines[name] for name in chosen]
+
+
+def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:
+    """The pipeline with this name."""
+    (pipeline,) = choose_pipelines([name], modules)
+    return pipeline
 
 
 def refuse_undeclared_sharing(pipelines: Iterable[Pipeline]) -> None:
@@ -49,32 +72,21 @@ def refuse_undeclared_sharing(pipelines: Iterable[Pipeline]) -> None:
             )
 
 
-def find_pipeline(name: str, modules: Iterable[str] = ()) -> Pipeline:
-    """The pipeline with this name."""
-    pipelines = find_pipelines(modules)
-    if name not in pipelines:
-        raise EosError(
-            f"There is no pipeline {name}.",
-            f"Use one of {', '.join(pipelines)}, or name the module of your own with --module your.module.",
-        )
-    return pipelines[name]
+def entry_points() -> list[str]:
+    """The pipeline modules of installed packages."""
+    return [point.module for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
 
 
-def project_modules() -> list[ModuleType]:
-    """The modules of this project's own pipelines."""
-    package = importlib.import_module(OWN_PIPELINES)
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    return [importlib.import_module(f"{OWN_PIPELINES}.{name}") for name in names]
+def import_all(names: Iterable[str]) -> Iterator[ModuleType]:
+    """Import these modules. A package stands for all its modules."""
+    for name in names:
+        module = import_module(name)
+        yield module
+        children = pkgutil.iter_modules(getattr(module, "__path__", ()))
+        yield from import_all(f"{name}.{child.name}" for child in children if child.name != "__main__")
 
 
-def import_user_modules(names: Iterable[str]) -> list[ModuleType]:
-    """Import the modules that the user named, and remember them for the Spark workers."""
-    modules = [import_pipelines(name) for name in names]
-    user_modules.update(modules)
-    return modules
-
-
-def import_pipelines(name: str) -> ModuleType:
+def import_module(name: str) -> ModuleType:
     """Import a module that declares pipelines. The error names the module and a remedy."""
     try:
         return importlib.import_module(name)
@@ -92,8 +104,3 @@ def import_pipelines(name: str) -> ModuleType:
                 "Declare the return type of a UDF as an object (StringType()), and create columns in the transform."
             )
         raise EosError(f"Module {name} raises {type(error).__name__}: {str(error).rstrip('.')}.", remedy) from error
-
-
-def entry_point_modules() -> list[ModuleType]:
-    """The pipeline modules of installed packages."""
-    return [import_pipelines(point.value) for point in importlib.metadata.entry_points(group=ENTRY_POINTS)]

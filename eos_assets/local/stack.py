@@ -183,6 +183,7 @@ class Stack(RunningServers):
         return {
             **marker(self.home),
             **paths,
+            "EOS_MODULES": ",".join(self.settings.modules),
             "EOS_PY_FILES": ",".join(map(str, self.settings.py_files)),
             "EOS_HOME": str(self.home),
             "EOS_JARS_DIR": str(self.settings.jars_dir),

@@ -12,6 +12,7 @@ from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.assets.source_topic import observation_metadata
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.platform.settings import Settings
 
 #: Dagster has no public name for a job that is not resolved yet.
 AssetJob = Any
@@ -53,7 +54,7 @@ def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaR
     from eos_assets.declare.registry import find_pipelines
 
     connection = kafka.connection()
-    readers = {pipeline.source.name: pipeline for pipeline in find_pipelines().values()}
+    readers = {pipeline.source.name: pipeline for pipeline in find_pipelines(Settings.load().modules).values()}
     if pipeline := readers.get(config.topic):
         create_topics([pipeline.source, *pipeline.own_topics()], connection)
         add_new_partitions(context.instance, config.topic, connection)

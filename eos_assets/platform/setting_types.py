@@ -94,6 +94,20 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def parse_modules(text: str, info: ValidationInfo) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(split_list(text)))
+    check_module_names(names, variable(info))
+    return names
+
+
+def check_module_names(names: Iterable[str], place: str) -> None:
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise EosError(
+                f"{place}: {name} is not the name of a module.", "Write it as in `import`: my.module, not my/module.py."
+            )
+
+
 def parse_code_files(text: str, info: ValidationInfo) -> tuple[Path, ...]:
     paths = tuple(check_readable(Path(item), info) for item in split_list(text))
     for path in paths:
@@ -162,6 +176,7 @@ def check_lake_address(text: str, info: ValidationInfo) -> str:
 Folder = Annotated[Path, AfterValidator(Path.absolute)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable)]
 CodeFiles = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(parse_code_files)]
+Modules = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_modules)]
 Hosts = Annotated[tuple[Host, ...], NoDecode, BeforeValidator(parse_hosts)]
 Stores = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_stores)]
 Port = Annotated[int, BeforeValidator(parse_port)]

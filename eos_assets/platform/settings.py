@@ -15,6 +15,7 @@ from eos_assets.errors import EosError
 from eos_assets.files.access import Access
 from eos_assets.files.limits import Limits
 from eos_assets.platform import setting_consistency
+from eos_assets.platform.project import declared_modules, project_root
 from eos_assets.platform.setting_types import (
     CONNECT_PORT,
     PREFIX,
@@ -27,6 +28,7 @@ from eos_assets.platform.setting_types import (
     LakeAddress,
     Limit,
     Mechanism,
+    Modules,
     Port,
     Profile,
     Protocol,
@@ -37,14 +39,6 @@ from eos_assets.platform.setting_types import (
     suggest,
     variable_of,
 )
-
-
-def project_root(folder: Path) -> Path:
-    """The nearest folder above that holds a pyproject.toml, else the folder itself."""
-    for candidate in (folder, *folder.parents):
-        if os.path.isfile(candidate / "pyproject.toml"):
-            return candidate
-    return folder
 
 
 class Settings(BaseSettings):
@@ -64,6 +58,9 @@ class Settings(BaseSettings):
     lake: Annotated[LakeAddress, DefaultText("lake in EOS_HOME")] = Field(
         default_factory=lambda data: str(data["home"] / "lake"),
         description="folder or address of the Delta tables; a cluster must reach it, too",
+    )
+    modules: Annotated[Modules, DefaultText("[tool.eos] in pyproject.toml")] = Field(
+        (), description="modules and packages that declare pipelines, comma separated; added to those of pyproject.toml"
     )
     bootstrap_servers: Annotated[Brokers | None, DefaultText("those of `eos up`")] = Field(
         None, description="the Kafka cluster to use, host:port,…"
@@ -140,12 +137,15 @@ class Settings(BaseSettings):
 
     @staticmethod
     def load(environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read the settings from an environment. An empty variable counts as unset."""
+        """Read the settings from an environment and, where pipelines are, from pyproject.toml, too. An empty variable
+        counts as unset."""
         refuse_unknown(environ)
         source = EnvSettingsSource(Settings)  # which reads os.environ by itself
         source.env_vars = {name.lower(): environ[name] for name in VARIABLES if environ.get(name)}
+        values = source()
+        values["modules"] = ",".join([values.get("modules", ""), *declared_modules(project_root(Path.cwd()))])
         try:
-            return Settings(**source())
+            return Settings(**values)
         except ValidationError as error:
             raise invalid_choice(error) from None
 

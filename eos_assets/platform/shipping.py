@@ -6,11 +6,12 @@ What else they need is installed in the Python of EOS_SPARK_PYTHON: pyarrow, num
 
 import functools
 import hashlib
+import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eos_assets.declare import registry
 from eos_assets.platform.folders import explain_disk_errors, make_folder
 from eos_assets.platform.settings import Settings
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 #: A fixed date, so that the archive depends on its content only.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+PACKAGE = "eos_assets"
 
 
 def ship(session: "SparkSession", address: str, settings: Settings, *, package: bool = True) -> None:
@@ -28,7 +30,7 @@ def ship(session: "SparkSession", address: str, settings: Settings, *, package: 
     if address.startswith("sc://"):
         allow_udfs_on_connect()
     if not settings.py_files:
-        pickle_modules_by_value()
+        pickle_by_value(settings.modules)
     files = [str(path) for path in settings.py_files]
     if package:
         files.insert(0, str(archive_package(settings)))
@@ -41,12 +43,13 @@ def ship(session: "SparkSession", address: str, settings: Settings, *, package: 
         session.sparkContext.addPyFile(file)
 
 
-def pickle_modules_by_value() -> None:
-    """Functions of the modules of --module travel as code: the executors cannot import those modules."""
+def pickle_by_value(modules: Iterable[str]) -> None:
+    """Send functions of the user's modules as code, because executors cannot import these modules."""
     from pyspark.cloudpickle.cloudpickle import register_pickle_by_value
 
-    for module in registry.user_modules:
-        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for name in modules:
+        if name in sys.modules and name.partition(".")[0] != PACKAGE:
+            register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
 
 
 def allow_udfs_on_connect() -> None:

@@ -13,7 +13,7 @@ from eos_assets.audit.increment import Increment
 from eos_assets.audit.tables import REACHED, AuditTables
 from eos_assets.cli.audit import query
 from eos_assets.orchestration.checks import AUDIT_CHECK
-from eos_assets.platform.settings import project_root
+from eos_assets.platform.project import project_root
 from eos_assets_tests.orchestration.platform import Platform, evaluations
 from eos_assets_tests.run.lab import squared
 

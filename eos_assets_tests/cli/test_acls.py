@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eos_assets.platform.settings import project_root
+from eos_assets.platform.project import project_root
 from eos_assets_tests.cli.command import eos
 
 SECURITY = project_root(Path(__file__).parent) / "docs" / "security.md"

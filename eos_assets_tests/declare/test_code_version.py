@@ -94,7 +94,7 @@ def test_the_code_version_follows_functions_through_the_package_and_no_further(
 def test_the_project_s_own_versions_are_the_same_in_every_process() -> None:
     script = (
         "from eos_assets.declare.registry import find_pipelines\n"
-        "print([p.code_version for p in find_pipelines().values()])"
+        "print([p.code_version for p in find_pipelines(['eos_assets.pipelines']).values()])"
     )
     runs = [
         subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)

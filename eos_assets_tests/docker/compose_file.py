@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from eos_assets.platform.settings import project_root
+from eos_assets.platform.project import project_root
 
 ROOT = project_root(Path(__file__).parent)
 COMPOSE = ROOT / "docker" / "compose.yaml"

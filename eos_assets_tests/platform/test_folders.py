@@ -15,7 +15,8 @@ from eos_assets.platform.folders import (
     make_folder,
     write_atomically,
 )
-from eos_assets.platform.settings import Settings, project_root
+from eos_assets.platform.project import project_root
+from eos_assets.platform.settings import Settings
 
 NOBODY = 65534
 

@@ -55,6 +55,7 @@ def test_a_default_follows_the_home_that_is_set() -> None:
         ("EOS_KAFKA_CA_FILE", "/no/such/file", "EOS_KAFKA_CA_FILE=/no/such/file is not a readable file"),
         ("EOS_ACCEPT_SPARK", "yes", "EOS_ACCEPT_SPARK=yes is not a version"),
         ("EOS_PY_FILES", "pyproject.toml", "is not Python code"),
+        ("EOS_MODULES", "mine,src/mine.py", "EOS_MODULES: src/mine.py is not the name of a module"),
         ("EOS_IVY_SETTINGS", "/no/such/file", "EOS_IVY_SETTINGS=/no/such/file is not a readable file"),
         ("EOS_BOOTSTRAP_SERVERS", "kafka:70000", "is not a list of brokers: 'kafka:70000'"),
         ("EOS_SPARK", "spark://host", "EOS_SPARK=spark://host is not an address of Spark"),

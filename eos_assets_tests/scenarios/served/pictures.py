@@ -4,7 +4,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from eos_assets.platform.settings import project_root
+from eos_assets.platform.project import project_root
 from eos_assets_tests.scenarios.served import ui
 from eos_assets_tests.scenarios.served.browser import open_page
 from eos_assets_tests.scenarios.served.stack import ServedStack, eventually, start

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partition
 from eos_assets.local.stack import Stack
-from eos_assets.platform.settings import Settings, project_root
+from eos_assets.platform.project import project_root
+from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
 from eos_assets_tests.scenarios.served.graphql import Graphql
