@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from eos_assets.declare import pipeline as declaration
 from eos_assets.declare import stateful as stateful_declaration
@@ -93,7 +93,13 @@ class Pipeline(declaration.Pipeline):
 
         return results(self.transform(sample_records(spark, rows)))
 
-    def check(self, rule: Rule | None = None, *, blocking: bool = True) -> Callable[[Rule], Rule] | Rule:
+    @overload
+    def check(self, rule: Rule) -> Rule: ...
+
+    @overload
+    def check(self, *, blocking: bool = True) -> Callable[[Rule], Rule]: ...
+
+    def check(self, rule: Rule | None = None, *, blocking: bool = True) -> Rule | Callable[[Rule], Rule]:
         """Add a check: a function from an `eos.Proof` to an `eos.Finding`, named as a fact.
 
         Args:
