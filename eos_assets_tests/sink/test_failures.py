@@ -10,7 +10,7 @@ from eos_assets_tests.run.lab import Lab
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(EosError, match="Failure kind during_lunch does not exist"):
+    with pytest.raises(EosError, match="Failure kind during_lunch is not valid"):
         Faults(kind="during_lunch")
 
 
