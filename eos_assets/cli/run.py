@@ -17,6 +17,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.experiment.baselines import delivery_of
 from eos_assets.experiment.faults import KINDS, Faults
 from eos_assets.kafka.connection import Connection
+from eos_assets.log.ledger import LedgerEntry, short_run_id
 from eos_assets.platform.settings import Settings
 from eos_assets.run.plan import make_plan
 from eos_assets.run.report import RunReport
@@ -83,11 +84,18 @@ def run_command(
     if as_json:
         rows = [outcome.row() for outcome in report.summary()]
         facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
-        click.echo(json.dumps({**facts, "failures": report.failures, "partitions": rows}, indent=2))
+        commits = {partition: last_commit(entry) for partition, entry in sorted(report.last_entries.items())}
+        details = {"failures": report.failures, "partitions": rows, "last_commits": commits}
+        click.echo(json.dumps({**facts, **details}, indent=2))
     else:
         show(report)
     if not report.complete:
         raise click.exceptions.Exit(1)
+
+
+def last_commit(entry: LedgerEntry) -> dict[str, object]:
+    """The last commit of a source partition: by which run and when, and the position after it."""
+    return {"run": entry.run, "ended_ms": entry.ended_ms, "position": entry.next}
 
 
 def run_with_progress(settings: Settings, pipeline: Pipeline, connection: Connection, options: RunOptions) -> RunReport:
@@ -134,7 +142,7 @@ def follow_positions(
 
 def show(report: RunReport) -> None:
     rows = report.summary()
-    table = Table(title=f"run {report.run} of {report.pipeline}, {report.mode}")
+    table = Table(title=f"run {short_run_id(report.run)} of {report.pipeline}, {report.mode}")
     columns = ("partition", "range", "in", "out", "skipped", "dead", "transactions", "commit ms", "attempts", "outcome")
     for column in columns:
         table.add_column(column, justify="right")
@@ -150,7 +158,10 @@ def show(report: RunReport) -> None:
             attempts,
             f"[{colour}]{o.outcome}",
         )
-    console().print(table if rows else f"{report.pipeline}: nothing new to do, nothing written.")
+    if rows:
+        console().print(table)
+    else:
+        console().print(f"{report.pipeline}: {report.nothing_new()}", markup=False, highlight=False)
     for o in rows:
         if o.reason:
             console().print(f"partition {o.partition}: {o.reason}", markup=False)

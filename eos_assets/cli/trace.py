@@ -1,7 +1,5 @@
 """`eos trace`: where a record came from, or what became of it."""
 
-import time
-
 import click
 from rich.table import Table
 
@@ -10,6 +8,7 @@ from eos_assets.cli.options import module_option
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.registry import choose_pipelines
 from eos_assets.errors import EosError
+from eos_assets.log.ledger import short_run_id, utc_time
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.topics import existing_topics
@@ -58,9 +57,14 @@ def transaction(link: Link) -> tuple[str, ...]:
     entry = link.entry
     if entry is None:
         return ("?", "?", "?", "?", "?")
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.ended_ms / 1000))
     attempt = f"{entry.run_attempt}·{entry.task_attempt + 1}"
-    return f"[{entry.start}, {entry.next})", entry.run, attempt, when, entry.code_version
+    return (
+        f"[{entry.start}, {entry.next})",
+        short_run_id(entry.run),
+        attempt,
+        utc_time(entry.ended_ms),
+        entry.code_version,
+    )
 
 
 def pipelines_of(topic: str, from_source: bool, modules: tuple[str, ...]) -> list[Pipeline]:

@@ -42,6 +42,11 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(plain_function(function), "__name__", ""))
 
 
+def docstring_of(function: Callable[..., Any]) -> str:
+    """The docstring of a function without its indentation; empty if it has none."""
+    return inspect.getdoc(plain_function(function)) or ""
+
+
 def package_of(thing: Any) -> str:
     """The top-level package of a function or a module."""
     name = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)

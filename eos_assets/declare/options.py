@@ -1,7 +1,9 @@
 """The options of a pipeline."""
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from eos_assets.declare.check import Check
 from eos_assets.errors import EosError
@@ -9,6 +11,12 @@ from eos_assets.errors import EosError
 OnError = Literal["stop", "isolate"]
 Durability = Literal["dev", "production"]
 MIN_TIMEOUT_MS = 1000
+
+#: What Dagster accepts. It is checked here, because Dagster would raise a trace, and only when it loads the pipeline.
+OWNER = re.compile(r"[\w.%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCII)
+TAG_KEY = re.compile(r"([\w.-]{1,63}/|dagster/kind/)?[\w.-]{1,63}", re.ASCII)
+TAG_VALUE = re.compile(r"[\w.-]{0,63}", re.ASCII)
+GROUP = re.compile(r"\w+(/\w+)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,11 @@ class Options(TypedDict, total=False):
     checks: what else is checked, beside the invariants of every pipeline.
     code_version: default: a digest of the function and of what it uses of its own package. Outputs of another version
         are not compared with those of today's code.
+    owners: email addresses and teams ("team:payments") that own the assets of the pipeline in Dagster.
+    tags: tags of these assets.
+    group: their group; default: the name of the pipeline.
+    description: what the pipeline does, in Markdown; default: the docstring of the function.
+    metadata: more metadata of these assets.
     """
 
     name: str
@@ -79,3 +92,37 @@ class Options(TypedDict, total=False):
     generation: int
     checks: tuple[Check, ...]
     code_version: str
+    owners: Sequence[str]
+    tags: Mapping[str, str]
+    group: str
+    description: str
+    metadata: Mapping[str, Any]
+
+
+def check_asset_options(
+    pipeline: str, owners: Sequence[str], tags: Mapping[str, str], group: str, metadata: Mapping[str, Any]
+) -> None:
+    """Refuse options of the pipeline's assets that Dagster does not accept."""
+    if isinstance(owners, str):
+        raise EosError(f"Pipeline {pipeline}: owners={owners!r} is not valid.", f"Use a list: owners=[{owners!r}].")
+    for owner in owners:
+        if not OWNER.fullmatch(owner):
+            raise EosError(
+                f"Pipeline {pipeline}: the owner {owner!r} is not valid.",
+                "Use an email address, or 'team:' and the name of a team.",
+            )
+    for key, value in tags.items():
+        if not (TAG_KEY.fullmatch(key) and isinstance(value, str) and TAG_VALUE.fullmatch(value)):
+            raise EosError(
+                f"Pipeline {pipeline}: the tag {key!r}: {value!r} is not valid.",
+                "Use at most 63 letters, digits, '_', '-' and '.' for key and value; a key may have a namespace before "
+                "a '/'.",
+            )
+    if group and not GROUP.fullmatch(group):
+        raise EosError(
+            f"Pipeline {pipeline}: group={group!r} is not valid.",
+            "Use letters, digits and '_', and '/' between the levels of a hierarchy.",
+        )
+    for name in metadata:
+        if not isinstance(name, str):
+            raise EosError(f"Pipeline {pipeline}: the name {name!r} of a metadata entry is not valid.", "Use a string.")

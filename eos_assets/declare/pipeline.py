@@ -1,15 +1,15 @@
 """The declaration of a pipeline: its topics, its function and its options."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from eos_assets.declare.check import Check
-from eos_assets.declare.code_version import code_version, name_of
+from eos_assets.declare.code_version import code_version, docstring_of, name_of
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
-from eos_assets.declare.options import Batching, Durability, OnError, Options, Unique
+from eos_assets.declare.options import Batching, Durability, OnError, Options, Unique, check_asset_options
 from eos_assets.declare.topic import FOREVER, Topic, as_topic, as_topics
 from eos_assets.errors import EosError
 
@@ -46,10 +46,21 @@ class Pipeline:
     #: Stateful pipelines: the user's function, and the columns of the state.
     fold: Fold | None = None
     state: str = ""
+    #: What Dagster shows of the assets of the pipeline, see `Options`.
+    owners: Sequence[str] = field(default=(), hash=False)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    group: str = ""
+    description: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def stateful(self) -> bool:
         return self.fold is not None
+
+    @property
+    def asset_group(self) -> str:
+        """The group of the pipeline's assets in Dagster."""
+        return self.group or self.name
 
     @property
     def skips_repeats(self) -> bool:
@@ -63,6 +74,7 @@ class Pipeline:
             )
         self._check_topics()
         self._check_options()
+        check_asset_options(self.name, self.owners, self.tags, self.group, self.metadata)
 
     def _check_topics(self) -> None:
         if not self.sinks:
@@ -163,7 +175,7 @@ def pipeline(
     topic, sinks = as_topic(source), as_topics(sink)
 
     def declare(transform: Transform) -> Pipeline:
-        defaults: Options = {"name": name_of(transform)}
+        defaults: Options = {"name": name_of(transform), "description": docstring_of(transform)}
         if "code_version" not in options:
             defaults["code_version"] = code_version(transform, sinks)
         merged: Options = {**defaults, **options}

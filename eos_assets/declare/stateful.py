@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from eos_assets.declare.code_version import code_version, name_of
+from eos_assets.declare.code_version import code_version, docstring_of, name_of
 from eos_assets.declare.options import Batching, Options
 from eos_assets.declare.pipeline import Fold, Pipeline
 from eos_assets.declare.topic import Topic, as_topic, as_topics
@@ -39,7 +39,11 @@ def stateful(
         def fold_from_empty_state(records: "DataFrame") -> "DataFrame":
             return fold(records, empty_state(records.sparkSession, state))[0]
 
-        defaults: Options = {"name": name_of(fold), "batching": STATEFUL_BATCHING}
+        defaults: Options = {
+            "name": name_of(fold),
+            "description": docstring_of(fold),
+            "batching": STATEFUL_BATCHING,
+        }
         if "code_version" not in options:
             defaults["code_version"] = code_version(fold, sinks)
         merged: Options = {**defaults, **options}

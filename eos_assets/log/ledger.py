@@ -1,6 +1,7 @@
 """The ledger: one entry per committed transaction, written in that transaction. It decides where a run resumes."""
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -79,6 +80,16 @@ class LedgerEntry:
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": "entry", **asdict(self)})
+
+
+def short_run_id(run: str) -> str:
+    """The first part of a run id, as Dagster's UI shows it: an id of Dagster is a UUID."""
+    return run[:8]
+
+
+def utc_time(milliseconds: int) -> str:
+    """A time of a ledger entry as text, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
 
 
 def dump(content: dict[str, Any]) -> bytes:

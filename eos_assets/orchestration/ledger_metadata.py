@@ -1,5 +1,6 @@
 """The metadata of a materialized partition: figures and links, all from the ledger."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -14,33 +15,44 @@ NOTHING_NEW = "nothing new"
 ROWS = 100
 
 
-def ledger_metadata(
-    pipeline: Pipeline, report: RunReport, partition: int, topic: str, dagster_run: str
-) -> dict[str, Any]:
-    """Describe what a run wrote from one source partition to one topic. A run without new records has zero figures."""
-    names = pipeline.names()
+def run_metadata(pipeline: Pipeline, report: RunReport, partition: int, topic: str) -> dict[str, Any]:
+    """Describe what a Dagster run wrote from one source partition to one topic.
+
+    A run without new records has zero figures, and names the run that committed the last ones.
+    """
     entries = [entry for entry in report.entries if entry.partition == partition]
+    metadata = {
+        **ledger_metadata(pipeline, topic, partition, entries),
+        "attempts": report.attempts,
+        "run": dg.MetadataValue.dagster_run(report.run),
+    }
+    if "records_in" in metadata:
+        metadata["records_per_second"] = round(metadata["records_in"] / max(0.001, report.seconds), 1)
+    if entries:
+        metadata["ledger"] = f"{pipeline.names().ledger}/{partition}, offset {report.ledger_offsets[partition]}"
+    if last := report.last_entries.get(partition):
+        metadata |= commit_metadata(last)
+    return metadata
+
+
+def ledger_metadata(pipeline: Pipeline, topic: str, partition: int, entries: Sequence[LedgerEntry]) -> dict[str, Any]:
+    """Describe what these transactions of one source partition wrote to one topic."""
+    names = pipeline.names()
     metadata: dict[str, Any] = {
         "range": f"[{entries[0].start}, {entries[-1].next})" if entries else NOTHING_NEW,
         "transactions": len(entries),
-        "attempts": report.attempts,
-        "run": dg.MetadataValue.dagster_run(dagster_run),
-        "eos_run": report.run,
         "transactional_id": names.transactional_id(partition),
         "ledger_table": dg.MetadataValue.asset(table_key(pipeline, "audit_transactions")),
+        **(commit_metadata(entries[-1]) if entries else {}),
     }
-    if entries:
-        metadata["ledger"] = f"{names.ledger}/{partition}, offset {report.ledger_offsets[partition]}"
     if topic in (names.ledger, names.provenance):
         return metadata
-    records_in = sum(entry.records_in for entry in entries)
     metadata |= {
-        "records_in": records_in,
+        "records_in": sum(entry.records_in for entry in entries),
         "records_out": sum(written.count for entry in entries for written in entry.sinks if written.topic == topic),
         "skipped": sum(entry.skipped for entry in entries),
         "repeats": sum(entry.repeats for entry in entries),
         "dead": sum(entry.dead for entry in entries),
-        "records_per_second": round(records_in / max(0.001, report.seconds), 1),
     }
     if topic != names.dead_letters:
         metadata["bytes"] = sum(entry.bytes_out for entry in entries)
@@ -49,7 +61,16 @@ def ledger_metadata(
     return metadata
 
 
-def offsets_table(entries: list[LedgerEntry], topic: str) -> dg.TableMetadataValue | str:
+def commit_metadata(last: LedgerEntry) -> dict[str, Any]:
+    """The position of a source partition, and by which run and when it was committed."""
+    return {
+        "position": last.next,
+        "committed_by": last.run,
+        "committed_at": dg.MetadataValue.timestamp(last.ended_ms / 1000),
+    }
+
+
+def offsets_table(entries: Sequence[LedgerEntry], topic: str) -> dg.TableMetadataValue | str:
     """The first and last offset in each partition of the topic, a row per transaction."""
     rows = [
         dg.TableRecord(

@@ -1,10 +1,11 @@
 """The report of a run over all its attempts."""
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import MEANINGS, Code, Reaction
-from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ledger import LedgerEntry, short_run_id, utc_time
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.sink.outcome import Outcome
 
@@ -20,12 +21,39 @@ class RunReport:
     entries: list[LedgerEntry] = field(default_factory=list)
     #: Source partition → the offset of the last of these entries in the ledger topic.
     ledger_offsets: dict[int, int] = field(default_factory=dict)
+    #: Source partition → its last ledger entry before the run; without those that had none.
+    previous: dict[int, LedgerEntry] = field(default_factory=dict)
     #: Source partition → the range that the run planned to write, without empty ones.
     planned: dict[int, OffsetRange] = field(default_factory=dict)
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
     seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """One sentence: what the run committed or, without new records, which run had committed everything."""
+        if not self.planned:
+            return f"{self.pipeline}: {self.nothing_new()}"
+        written = sum(entry.records_out for entry in self.entries)
+        read = sum(entry.records_in for entry in self.entries)
+        ending = "complete" if self.complete else f"gave up after {self.attempts} attempt(s)"
+        return (
+            f"{self.pipeline}: {ending}; {read:,} records in, {written:,} out, in {len(self.entries):,} transactions "
+            f"of run {short_run_id(self.run)}"
+        )
+
+    @property
+    def last_entries(self) -> dict[int, LedgerEntry]:
+        """Source partition → its last ledger entry, from this run or an earlier one."""
+        return self.previous | {entry.partition: entry for entry in self.entries}
+
+    def nothing_new(self) -> str:
+        """Up to where everything was committed before this run, by which runs and when."""
+        last = sorted(self.previous.values(), key=lambda entry: (entry.run, entry.partition))
+        commits = [describe_commits(list(entries)) for _, entries in groupby(last, key=lambda entry: entry.run)]
+        if not commits:
+            return "nothing new; nothing was committed before"
+        return f"nothing new; everything up to {'; '.join(commits)}"
 
     def summary(self) -> list[Outcome]:
         """One row per partition, over all attempts."""
@@ -59,3 +87,10 @@ class RunReport:
             reason=last.reason if last else "",
             code=code,
         )
+
+
+def describe_commits(entries: list[LedgerEntry]) -> str:
+    """The last commits of one run: up to where in the source, and when the last one ended."""
+    ends = [f"{entries[0].topic if number == 0 else ''}/{e.partition}@{e.next}" for number, e in enumerate(entries)]
+    ended = max(entry.ended_ms for entry in entries)
+    return f"{', '.join(ends)} was committed by run {short_run_id(entries[0].run)} at {utc_time(ended)}"

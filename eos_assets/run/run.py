@@ -18,6 +18,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.retries import retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
+from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.grow_topics import grow_own_topics
 from eos_assets.run.job import JobRunner
 from eos_assets.run.ledger_entries import await_entries
@@ -64,6 +65,8 @@ class RunOptions:
     lake: str | None = None
     #: A version of Spark to run on although it was not tested.
     accepted_spark: str | None = None
+    #: The name of the run in the ledger; default: a random one.
+    run_id: str | None = None
 
 
 def run_pipeline(
@@ -81,7 +84,7 @@ def run_pipeline(
     except CorruptEntry as error:
         raise EosError(error.problem, f"{error.remedy} Nothing was written.") from error
     grow_own_topics(context, preflight.partitions)
-    report = RunReport(uuid.uuid4().hex[:12], pipeline.name, options.mode)
+    report = RunReport(options.run_id or uuid.uuid4().hex[:12], pipeline.name, options.mode)
     jobs = job_runner(context, options, preflight, report.run)
     Run(context, planner, jobs, report, options.max_attempts).execute(preflight.plans)
     report.seconds = time.monotonic() - started
@@ -143,6 +146,7 @@ class Run:
         """Run jobs until every partition is at its goal, and fill the report from the ledger."""
         ledger = self.context.names.ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
+        self.report.previous = {plan.partition: plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)}
         starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
         self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
         committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}

@@ -8,13 +8,14 @@ from pydantic import Field
 
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.asset_spec import pipeline_asset_spec
 from eos_assets.orchestration.failures import eos_errors_as_failures
 from eos_assets.orchestration.keys import pool_name, sink_keys, table_key
 from eos_assets.orchestration.lineage import TABLES, column_lineage, column_schema, topic_keys, upstream_keys
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.orchestration.retries import retry_policy
 
 DESCRIPTIONS = {
     "audit_transactions": "One row per committed transaction: the ledger.",
@@ -34,22 +35,26 @@ def audit_tables(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.As
     """The Delta tables that one update writes."""
     topics = topic_keys(pipeline, declared)
     specs = [
-        dg.AssetSpec(
+        pipeline_asset_spec(
+            pipeline,
             table_key(pipeline, table),
+            layer="audit",
+            description=DESCRIPTIONS[table],
             # Each depends on the sink, so that the checks run first, whichever table is selected.
             deps=dict.fromkeys([sink_keys(pipeline)[0], *upstream_keys(table, topics)]),
-            skippable=True,
-            description=DESCRIPTIONS[table],
-            metadata={"dagster/column_schema": column_schema(columns)},
-            group_name=pipeline.name,
             kinds={"delta", "spark"},
-            owners=OWNERS,
-            tags={"layer": "audit"},
+            metadata={"dagster/column_schema": column_schema(columns)},
         )
         for table, columns in TABLES.items()
     ]
 
-    @dg.multi_asset(specs=specs, name=f"{pipeline.name}_audit", pool=f"{pool_name(pipeline)}_audit", can_subset=True)
+    @dg.multi_asset(
+        specs=specs,
+        name=f"{pipeline.name}_audit",
+        pool=f"{pool_name(pipeline)}_audit",
+        retry_policy=retry_policy(),
+        can_subset=True,
+    )
     def materialize(
         context: dg.AssetExecutionContext,
         config: AuditConfig,

@@ -4,13 +4,14 @@ import dagster as dg
 
 from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.asset_spec import pipeline_asset_spec
 from eos_assets.orchestration.failures import eos_errors_as_failures
 from eos_assets.orchestration.keys import pool_name, sink_keys, table_key
 from eos_assets.orchestration.logs import forward_messages
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.orchestration.retries import retry_policy
 from eos_assets.run.state_snapshot import update_snapshot
 from eos_assets.state.snapshot import Snapshot
 
@@ -18,16 +19,22 @@ from eos_assets.state.snapshot import Snapshot
 def state_snapshot(pipeline: Pipeline) -> dg.AssetsDefinition:
     """Downstream of the checks, as the audit tables are: only a proven state is kept."""
 
-    @dg.asset(
-        key=table_key(pipeline, "state"),
-        deps=sink_keys(pipeline),
+    key = table_key(pipeline, "state")
+    spec = pipeline_asset_spec(
+        pipeline,
+        key,
+        layer="state",
         description=f"The state of {pipeline.name} at a position of its ledger. It shortens a restart; the changelog "
         "is the truth.",
-        group_name=pipeline.name,
+        deps=sink_keys(pipeline),
         kinds={"delta", "spark"},
-        owners=OWNERS,
-        tags={"layer": "state"},
+    )
+
+    @dg.multi_asset(
+        specs=[spec],
+        name=f"{pipeline.name}__state",
         pool=f"{pool_name(pipeline)}_state",
+        retry_policy=retry_policy(),
     )
     def materialize(
         context: dg.AssetExecutionContext, kafka: KafkaResource, spark: SparkResource, lake: LakeResource
@@ -38,12 +45,13 @@ def state_snapshot(pipeline: Pipeline) -> dg.AssetsDefinition:
             rows = update_snapshot(pipeline_context, snapshot)
         positions = {part.partition: part.position for part in snapshot.parts}
         return dg.MaterializeResult(
+            asset_key=key,
             metadata={
                 "dagster/row_count": rows,
                 "positions": ", ".join(f"{p}: {position}" for p, position in sorted(positions.items())) or "none yet",
                 "generation": snapshot.generation,
                 "path": dg.MetadataValue.path(snapshot.path),
-            }
+            },
         )
 
     return materialize
