@@ -15,6 +15,7 @@ from eos_assets.orchestration.keys import sink_keys, table_key
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.orchestration.retries import retry_policy
 from eos_assets.verify.state_checker import NAME as STATE_NAME
 from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
@@ -33,6 +34,8 @@ INVARIANTS = {
     "source_is_unique": ("No business key occurs twice in the source.", False),
     "no_open_transactions": ("No transaction holds back the last stable offset for longer than its timeout.", False),
 }
+#: The invariant of pipelines that declare `unique`.
+UNIQUE_NAME = "source_is_unique"
 STATE_INVARIANT = ("Folding the source again gives the state that the changelogs hold.", True)
 AUDIT_CHECK = "audit_matches_ledger"
 #: The metadata of an evaluation that holds up to where which tables were compared with which ledger.
@@ -42,8 +45,13 @@ RECENT_EVENTS = 3
 
 
 def invariants(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
-    """The invariants of a pipeline, which one verification proves together."""
-    return {**INVARIANTS, **({STATE_NAME: STATE_INVARIANT} if pipeline.stateful else {})}
+    """The invariants of a pipeline, which one verification proves together.
+
+    `values_recompute` is among them with `deterministic=False`, too: it is reported as not evaluated, because what such
+    a pipeline wrote is not compared with its transform.
+    """
+    chosen = {name: check for name, check in INVARIANTS.items() if name != UNIQUE_NAME or pipeline.unique}
+    return {**chosen, **({STATE_NAME: STATE_INVARIANT} if pipeline.stateful else {})}
 
 
 class CheckConfig(dg.Config):
@@ -60,7 +68,9 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         for name, (description, blocking) in invariants(pipeline).items()
     ]
 
-    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
+    @dg.multi_asset_check(
+        specs=specs, name=f"{pipeline.name}_invariants", retry_policy=retry_policy(), can_subset=True
+    )
     def evaluate(
         context: dg.AssetCheckExecutionContext,
         config: CheckConfig,
@@ -94,6 +104,7 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         name=AUDIT_CHECK,
         description="The Delta tables hold what the ledger records.",
         additional_deps=[table_key(pipeline, "audit_deliveries")],
+        retry_policy=retry_policy(),
     )
     def evaluate(
         context: dg.AssetCheckExecutionContext,
@@ -142,9 +153,11 @@ def last_compared(instance: dg.DagsterInstance, key: dg.AssetCheckKey, tables: A
 
 
 def declared_check(pipeline: Pipeline, check: Check) -> dg.AssetChecksDefinition:
-    """A check that the pipeline declares. It blocks the downstream assets, as the invariants do."""
+    """A check that the pipeline declares."""
 
-    @dg.asset_check(asset=sink_keys(pipeline)[0], name=check.name, description=check.description, blocking=True)
+    @dg.asset_check(
+        asset=sink_keys(pipeline)[0], name=check.name, description=check.description, blocking=check.blocking
+    )
     def evaluate(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
         with eos_errors_as_failures():
             finding = check.evaluate(pipeline, spark.spark_session, kafka.connection())
