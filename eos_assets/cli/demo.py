@@ -96,6 +96,7 @@ class Demo:
     def __init__(self, connection: Connection, folder: Path, instance: "dg.DagsterInstance", stderr: Console) -> None:
         import dagster as dg
 
+        from eos_assets.orchestration.faulty_runs import FaultyRunConfig
         from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
         from eos_assets.orchestration.resources.kafka import KafkaResource
         from eos_assets.orchestration.resources.lake import LakeResource
@@ -113,7 +114,9 @@ class Demo:
             "spark": SparkResource(address="in-process"),
             "lake": LakeResource(path=str(folder / "lake")),
         }
-        self.definitions = dg.Definitions.merge(pipeline_definitions(declared), dg.Definitions(resources=resources))
+        self.definitions = dg.Definitions.merge(
+            pipeline_definitions(declared, run_config=FaultyRunConfig), dg.Definitions(resources=resources)
+        )
         create_topics([topic for p in declared for topic in (p.source, *p.own_topics())], connection)
 
     def run(self, count: int, config: dict[str, object]) -> bool:

@@ -8,7 +8,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.assets.audit_tables import audit_tables
 from eos_assets.orchestration.assets.source_topic import source_topic
 from eos_assets.orchestration.assets.state_snapshot import state_snapshot
-from eos_assets.orchestration.assets.transactional_topic import transactional_topic
+from eos_assets.orchestration.assets.transactional_topic import RunConfig, transactional_topic
 from eos_assets.orchestration.checks import audit_check, declared_check, invariant_checks
 from eos_assets.orchestration.jobs import checks_job, fill_source, run_job
 from eos_assets.orchestration.keys import writers_of, written_topics
@@ -17,7 +17,7 @@ from eos_assets.orchestration.sensors.new_records import new_records
 from eos_assets.orchestration.sensors.stuck_partitions import stuck_partitions
 
 
-def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
+def pipeline_definitions(pipelines: Iterable[Pipeline], run_config: type[RunConfig] = RunConfig) -> dg.Definitions:
     """The source topics, and for each pipeline its transactional topics, audit tables, checks, jobs and sensors."""
     declared = list(pipelines)
     written = {topic for pipeline in declared for topic in written_topics(pipeline)}
@@ -27,12 +27,12 @@ def pipeline_definitions(pipelines: Iterable[Pipeline]) -> dg.Definitions:
     sources = [source_topic(topic, reading) for topic, reading in readers.items() if topic not in written]
     return dg.Definitions.merge(
         dg.Definitions(assets=sources, jobs=[fill_source]),
-        *(definitions_of(pipeline, declared) for pipeline in declared),
+        *(definitions_of(pipeline, declared, run_config) for pipeline in declared),
     )
 
 
-def definitions_of(pipeline: Pipeline, declared: list[Pipeline]) -> dg.Definitions:
-    assets = [transactional_topic(pipeline, declared), audit_tables(pipeline, declared)]
+def definitions_of(pipeline: Pipeline, declared: list[Pipeline], run_config: type[RunConfig]) -> dg.Definitions:
+    assets = [transactional_topic(pipeline, declared, run_config), audit_tables(pipeline, declared)]
     assets += [state_snapshot(pipeline)] if pipeline.stateful else []
     checks = [invariant_checks(pipeline), audit_check(pipeline)]
     checks += [declared_check(pipeline, check) for check in pipeline.checks]

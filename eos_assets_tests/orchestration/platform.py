@@ -7,6 +7,7 @@ import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.checks import AUDIT_CHECK
+from eos_assets.orchestration.faulty_runs import FaultyRunConfig
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -26,7 +27,8 @@ class Platform:
 
     def __post_init__(self) -> None:
         self.defs = dg.Definitions.merge(
-            pipeline_definitions([self.lab.pipeline]), dg.Definitions(resources=self.resources())
+            pipeline_definitions([self.lab.pipeline], run_config=FaultyRunConfig),
+            dg.Definitions(resources=self.resources()),
         )
 
     @property
