@@ -9,7 +9,7 @@ from rich.table import Table
 
 from eos_assets.cli.console import console
 from eos_assets.local.stack import Stack
-from eos_assets.platform.running import Server
+from eos_assets.platform.running import Server, servers_died
 from eos_assets.platform.settings import Settings
 
 
@@ -29,6 +29,9 @@ def status_command(as_json: bool) -> None:
         click.echo(json.dumps(report, indent=2))
     elif servers := stack.servers():
         show_servers(servers)
+        if dead := [server for server in servers if not server.process.is_alive()]:
+            error = servers_died(dead)
+            console().print(f"{error.problem} {error.remedy}", markup=False)
     else:
         click.echo(f"Nothing is running in {stack.home}. `eos up` starts Kafka, Spark and Dagster.")
 

@@ -26,9 +26,7 @@ def topics_command() -> None:
 def topic_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options by which both commands choose topics."""
     names = click.argument("names", nargs=-1)
-    pipelines = click.option(
-        "--pipeline", "pipelines", multiple=True, help="Only those of this pipeline; repeatable."
-    )
+    pipelines = click.option("--pipeline", "pipelines", multiple=True, help="Only those of this pipeline; repeatable.")
     return names(pipelines(module_option(mode_option(command))))
 
 

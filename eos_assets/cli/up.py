@@ -9,6 +9,7 @@ from rich.console import Console
 from eos_assets.cli.options import module_option
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.cli.status import show_servers
+from eos_assets.declare.registry import NAME_MODULES, find_pipelines
 from eos_assets.local.stack import Stack
 from eos_assets.platform.settings import Settings
 
@@ -17,16 +18,14 @@ PORT = click.IntRange(1, 65535)
 
 @click.command("up")
 @click.option("--brokers", type=click.Choice(["1", "3"]), help="1, or 3 with replication 3 and min ISR 2. Default: 1.")
-@click.option(
-    "--kafka-port", type=PORT, help="First port of the brokers; each takes two. Default: EOS_KAFKA_PORT, 9092."
-)
-@click.option("--spark-port", type=PORT, help="Port of Spark Connect. Default: EOS_SPARK_CONNECT_PORT, 15002.")
-@click.option("--dagster-port", type=PORT, help="Port of the Dagster webserver. Default: EOS_DAGSTER_PORT, 3000.")
+@click.option("--kafka-port", type=PORT, help="First port of the brokers; each takes two. At first 9092.")
+@click.option("--spark-port", type=PORT, help="Port of Spark Connect. At first 15002.")
+@click.option("--dagster-port", type=PORT, help="Port of the Dagster webserver. At first 3000.")
 @click.option(
     "--secured/--not-secured", default=None, help="Kafka with SASL/SCRAM over TLS and access lists. Default: open."
 )
-@module_option
 @click.option("--dagster/--no-dagster", default=True, help="Whether to start the Dagster webserver and daemon, too.")
+@module_option
 def up_command(
     brokers: str | None,
     kafka_port: int | None,
@@ -38,18 +37,26 @@ def up_command(
     """Start Kafka, Spark Connect and Dagster on this machine, on loopback, and leave them running.
 
     A running server is kept, and one that died is started again with its data. Ctrl-C stops what this call started.
+
+    A port is that of the option, else of EOS_KAFKA_PORT, EOS_SPARK_CONNECT_PORT or EOS_DAGSTER_PORT, else that of the
+    last `eos up` here, also after `eos down`.
+
+    Dagster shows the pipelines that are found. A --module holds until `eos down`; name a lasting one in pyproject.toml.
     """
     settings = Settings.load()
+    stderr = Console(stderr=True, highlight=False)
+    if dagster and not find_pipelines(settings.modules):
+        stderr.print(f"No pipeline is found, so Dagster shows none. {NAME_MODULES}", markup=False)
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, interrupt)
     fetch_jars(settings)
-    stderr = Console(stderr=True, highlight=False)
+    stack = Stack(settings)
+    ports = stack.remembered_ports.choose(settings, kafka=kafka_port, spark=spark_port, dagster=dagster_port)
     with stderr.status("Checking what is running …") as status:
-        servers = Stack(settings).up(
+        servers = stack.up(
             brokers=int(brokers) if brokers else None,
-            kafka_port=kafka_port or settings.kafka_port,
-            spark_port=spark_port or settings.spark_connect_port,
-            dagster_port=(dagster_port or settings.dagster_port) if dagster else None,
+            ports=ports,
+            dagster=dagster,
             on_progress=status.update,
             secured=secured,
         )

@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 
 from eos_assets.errors import EosError
+from eos_assets.local.broker import PORT_SETTING
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
 from eos_assets.local.disk import NEEDED_BYTES, free_bytes, require_space
 from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
-from eos_assets.local.stack import Stack
+from eos_assets.local.stack import Stack, first_broker_port, port_of
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.folders import make_folder
 from eos_assets.platform.jars import find_damaged, read_lock
 from eos_assets.platform.java import find_java
+from eos_assets.platform.running import Server, servers_died
 from eos_assets.platform.setting_types import CONNECT_PORT
 from eos_assets.platform.settings import Settings
 
@@ -51,15 +53,17 @@ def examine(settings: Settings) -> Iterator[Diagnosis]:
 
 def examine_ports(settings: Settings, stack: Stack) -> Iterator[Diagnosis]:
     """Only the ports of servers that `eos up` would start with these settings."""
+    ports = stack.remembered_ports.choose(settings)
     local_kafka, local_spark = settings.bootstrap_servers is None, settings.spark in (None, "connect")
     if local_kafka:
-        yield diagnose("Kafka ports", lambda: check_kafka_ports(settings, stack))
+        yield diagnose("Kafka ports", lambda: check_kafka_ports(ports.kafka, stack))
     if local_spark:
-        port = settings.spark_connect_port
-        yield diagnose("Spark port", lambda: check_port(port, stack, SPARK_PURPOSE, SPARK_SETTING))
+        yield diagnose("Spark port", lambda: check_port("spark", ports.spark, stack, SPARK_PURPOSE, SPARK_SETTING))
     if local_kafka or local_spark:
-        number = settings.dagster_port
-        yield diagnose("Dagster port", lambda: check_port(number, stack, DAGSTER_PURPOSE, DAGSTER_SETTING))
+        yield diagnose(
+            "Dagster port",
+            lambda: check_port("dagster-webserver", ports.dagster, stack, DAGSTER_PURPOSE, DAGSTER_SETTING),
+        )
 
 
 def diagnose(name: str, check: Callable[[], str]) -> Diagnosis:
@@ -112,35 +116,43 @@ def check_jars(settings: Settings) -> str:
     return f"{total} jars, checksums correct"
 
 
-def check_port(number: int, stack: Stack, purpose: str, setting: str) -> str:
-    if any(server.address.endswith(f":{number}") for server in stack.running()):
-        return f"{number}, in use by `eos up`"
+def check_port(name: str, number: int, stack: Stack, purpose: str, setting: str) -> str:
+    """The port is free, or in use by the server of `eos up` with this name."""
+    for server in stack.running():
+        if server.name == name:
+            return in_use(server)
     require_free(number, purpose, setting)
     return f"{number} is free"
 
 
-def check_kafka_ports(settings: Settings, stack: Stack) -> str:
-    """Every port that `eos up` would take, unless Kafka is running already."""
-    if address := stack.address_of("kafka"):
-        return f"in use by `eos up`: {address}"
-    wanted = range(settings.kafka_port, settings.kafka_port + 2 * (stack.formatted_brokers() or 1))
-    for number in wanted:
-        require_free(number, "Kafka", "EOS_KAFKA_PORT")
-    return f"{wanted[0]} to {wanted[-1]} are free"
+def check_kafka_ports(first: int, stack: Stack) -> str:
+    """Both ports of each broker are free, or in use by it."""
+    running = {server.name: server for server in stack.running()}
+    first = first_broker_port(running) or first
+    details = []
+    for broker in range(1, (stack.formatted_brokers() or 1) + 1):
+        client, controller = first + 2 * (broker - 1), first + 2 * broker - 1
+        if server := running.get(f"kafka-{broker}"):
+            details.append(in_use(server))
+            continue
+        for number in (client, controller):
+            require_free(number, f"Kafka broker {broker}", PORT_SETTING)
+        details.append(f"{client} and {controller} are free")
+    return "; ".join(details)
+
+
+def in_use(server: Server) -> str:
+    return f"{port_of(server)}, in use by `eos up` ({server.name}, process {server.process.pid})"
 
 
 def check_servers(stack: Stack) -> str:
-    dead = [server for server in stack.servers() if not server.process.is_alive()]
-    if dead:
-        raise EosError(
-            "; ".join(f"{server.name} died, see {server.process.log}" for server in dead),
-            "Start it again with `eos up`; its data is kept.",
-        )
+    if dead := [server for server in stack.servers() if not server.process.is_alive()]:
+        raise servers_died(dead)
     return ", ".join(server.name for server in stack.running()) or "none running; `eos up` starts them"
 
 
 def check_brokers(settings: Settings) -> str:
-    if settings.bootstrap_servers is None and Stack(settings).address_of("kafka") is None:
+    if settings.bootstrap_servers is None and Stack(settings).serving_address("kafka") is None:
         return "no cluster configured; `eos up` starts a local one"
     connection = connect(settings)
     brokers = connection.metadata(seconds=5).brokers

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +14,9 @@ from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
 from eos_assets.local.disk import require_space
 from eos_assets.local.marker import marked_processes, marker, orphans
-from eos_assets.local.ports import WantedPort, require_distinct, require_free
+from eos_assets.local.ports import require_distinct, require_free
 from eos_assets.local.process import end_processes
+from eos_assets.local.remembered_ports import Ports, RememberedPorts
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING, SparkConnectServer
 from eos_assets.platform.folders import explain_disk_errors, hold_lock, make_folder, write_atomically
 from eos_assets.platform.java import find_java
@@ -33,6 +34,8 @@ PATHS = (
 #: All servers, in the order in which they are started and listed.
 NAMES = ("kafka-1", "kafka-2", "kafka-3", "spark", "dagster-webserver", "dagster-daemon")
 
+MODULES = "EOS_MODULES"
+
 #: Called with what is being done now, in words.
 Progress = Callable[[str], None]
 
@@ -45,6 +48,7 @@ class Stack(RunningServers):
         self.settings = settings
         self.spark_folder = self.home / "spark"
         self.dagster_folder = self.home / "dagster"
+        self.remembered_ports = RememberedPorts(self.home)
 
     def lock(self) -> AbstractContextManager[None]:
         busy = f"Another `eos up` or `eos down` is at work in {self.home}"
@@ -54,9 +58,8 @@ class Stack(RunningServers):
         self,
         *,
         brokers: int | None,
-        kafka_port: int,
-        spark_port: int,
-        dagster_port: int | None,
+        ports: Ports,
+        dagster: bool,
         on_progress: Progress,
         secured: bool | None = None,
     ) -> list[Server]:
@@ -67,10 +70,12 @@ class Stack(RunningServers):
             require_space(self.home)
             kept = self.running()
             self.end_orphans(kept)  # left by an `eos up` that was killed before it could record them
-            cluster = self.cluster(brokers, kafka_port, kept, secured)
-            check_ports(cluster, kept, spark_port, dagster_port)
+            if dagster:
+                self.modules(kept)  # before anything is started
+            cluster = self.cluster(brokers, ports.kafka, kept, secured)
+            check_ports(cluster, kept, ports, self.remembered_ports.read(), dagster=dagster)
             try:
-                return self.start(cluster, kept, spark_port, dagster_port, on_progress)
+                return self.start(cluster, kept, ports, on_progress, dagster=dagster)
             except BaseException:
                 self.end_orphans(kept)
                 self.save(kept)
@@ -80,9 +85,10 @@ class Stack(RunningServers):
         self,
         cluster: KafkaCluster,
         kept: list[Server],
-        spark_port: int,
-        dagster_port: int | None,
+        ports: Ports,
         on_progress: Progress,
+        *,
+        dagster: bool,
     ) -> list[Server]:
         """Start Kafka, Spark and Dagster, and record each as soon as it is running."""
         servers = {server.name: server for server in kept}
@@ -96,10 +102,11 @@ class Stack(RunningServers):
         record(*kafka_servers(cluster))
         if "spark" not in servers:
             on_progress("Starting Spark Connect …")
-            record(self.start_spark(spark_port))
-        if dagster_port:
+            record(self.start_spark(ports.spark))
+        if dagster:
             on_progress("Starting Dagster …")
-            record(*self.start_dagster(dagster_port, kept))
+            record(*self.start_dagster(ports.dagster, kept))
+        self.remembered_ports.write(used_ports(servers, ports), dagster=dagster)
         return in_order(servers.values())
 
     def cluster(
@@ -109,13 +116,10 @@ class Stack(RunningServers):
         choice is refused."""
         count = self.broker_count(brokers)
         running = {server.name: server for server in kept if server.name.startswith("kafka")}
-        if running:  # keep the ports of the brokers that are running
-            name, server = next(iter(running.items()))
-            first_port = port_of(server) - 2 * (int(name.rpartition("-")[2]) - 1)
         cluster = KafkaCluster(
             self.kafka_folder,
             brokers=count,
-            first_port=first_port,
+            first_port=first_broker_port(running) or first_port,
             settings=self.settings,
             secured=self.is_secured(secured),
             env=marker(self.home),
@@ -168,7 +172,7 @@ class Stack(RunningServers):
         running = {server.name: server for server in kept}
         if "dagster-webserver" in running:
             port = port_of(running["dagster-webserver"])
-        server = DagsterServer(self.dagster_folder, port=port, env=self.dagster_environment(), tied=False)
+        server = DagsterServer(self.dagster_folder, port=port, env=self.dagster_environment(kept), tied=False)
         webserver = running.get("dagster-webserver") or Server(
             "dagster-webserver", server.address, self.dagster_folder, server.start_webserver()
         )
@@ -177,13 +181,28 @@ class Stack(RunningServers):
         )
         return [webserver, daemon]
 
-    def dagster_environment(self) -> dict[str, str]:
+    def modules(self, kept: Iterable[Server]) -> str:
+        """The modules that Dagster shows: those with which a server that is running was started, else those of the
+        settings. Others than those of a running server are refused, because it would not show them."""
+        for server in kept:
+            process = server.process.handle()
+            if server.name.startswith("dagster") and process:
+                served = process.environ().get(MODULES, "")
+                if new := [module for module in self.settings.modules if module not in served.split(",")]:
+                    raise EosError(
+                        f"Dagster is running without the pipelines of {', '.join(new)}.",
+                        "Stop it with `eos down`, then start it again with `eos up`.",
+                    )
+                return served
+        return ",".join(self.settings.modules)
+
+    def dagster_environment(self, kept: Iterable[Server] = ()) -> dict[str, str]:
         """The settings by which Dagster's runs find the servers of this home from any working directory."""
         paths = {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
         return {
             **marker(self.home),
             **paths,
-            "EOS_MODULES": ",".join(self.settings.modules),
+            MODULES: self.modules(kept),
             "EOS_PY_FILES": ",".join(map(str, self.settings.py_files)),
             "EOS_HOME": str(self.home),
             "EOS_JARS_DIR": str(self.settings.jars_dir),
@@ -201,6 +220,7 @@ class Stack(RunningServers):
             self.record.unlink(missing_ok=True)
             if delete_data:
                 with explain_disk_errors(self.home):
+                    self.remembered_ports.path.unlink(missing_ok=True)
                     for folder in (self.kafka_folder, self.spark_folder, self.dagster_folder, self.home / "lake"):
                         shutil.rmtree(folder, ignore_errors=True)
         return len(processes)
@@ -212,17 +232,19 @@ class Stack(RunningServers):
         write_atomically(self.record, json.dumps([asdict(server) for server in servers], indent=2, default=str))
 
 
-def check_ports(cluster: KafkaCluster, kept: list[Server], spark_port: int, dagster_port: int | None) -> None:
+def check_ports(
+    cluster: KafkaCluster, kept: list[Server], ports: Ports, last: Mapping[str, int], *, dagster: bool
+) -> None:
     """Refuse ports that collide or are taken, before any server is started."""
     names = {server.name for server in kept}
-    wanted: list[WantedPort] = []
+    wanted = [("kafka", ports.kafka, port) for node in cluster.nodes if not node.is_running() for port in node.ports()]
     if "spark" not in names:
-        wanted.append((spark_port, SPARK_PURPOSE, SPARK_SETTING))
-    if dagster_port and "dagster-webserver" not in names:
-        wanted.append((dagster_port, DAGSTER_PURPOSE, DAGSTER_SETTING))
-    require_distinct([*cluster.ports(), *wanted])
-    for port, purpose, setting in wanted:
-        require_free(port, purpose, setting)
+        wanted.append(("spark", ports.spark, (ports.spark, SPARK_PURPOSE, SPARK_SETTING)))
+    if dagster and "dagster-webserver" not in names:
+        wanted.append(("dagster", ports.dagster, (ports.dagster, DAGSTER_PURPOSE, DAGSTER_SETTING)))
+    require_distinct([*cluster.ports(), *(port for kind, _, port in wanted if kind != "kafka")])
+    for kind, first, (number, purpose, setting) in wanted:
+        require_free(number, f"{purpose} as in the last `eos up`" if last.get(kind) == first else purpose, setting)
 
 
 def kafka_servers(cluster: KafkaCluster) -> list[Server]:
@@ -231,6 +253,23 @@ def kafka_servers(cluster: KafkaCluster) -> list[Server]:
 
 def in_order(servers: Iterable[Server]) -> list[Server]:
     return sorted(servers, key=lambda server: NAMES.index(server.name))
+
+
+def used_ports(servers: Mapping[str, Server], chosen: Ports) -> Ports:
+    """The ports of the servers that are running; a kept server has its own, whatever was chosen."""
+    return Ports(
+        kafka=first_broker_port(servers) or chosen.kafka,
+        spark=port_of(servers["spark"]),
+        dagster=port_of(servers["dagster-webserver"]) if "dagster-webserver" in servers else chosen.dagster,
+    )
+
+
+def first_broker_port(servers: Mapping[str, Server]) -> int | None:
+    """The first port of a cluster, from any of its brokers: each takes two ports."""
+    for name, server in servers.items():
+        if name.startswith("kafka"):
+            return port_of(server) - 2 * (int(name.rpartition("-")[2]) - 1)
+    return None
 
 
 def port_of(server: Server) -> int:

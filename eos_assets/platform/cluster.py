@@ -18,7 +18,7 @@ def connect(settings: Settings) -> Connection:
     if settings.bootstrap_servers:
         return Connection(settings.bootstrap_servers, security=security, production=production)
     local = RunningServers(settings.home)
-    address = local.address_of("kafka")
+    address = local.serving_address("kafka")
     if address is None:
         raise EosError("No Kafka cluster is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
     if security.protocol == "PLAINTEXT":

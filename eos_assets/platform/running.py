@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ class RunningServers:
     def running(self) -> list[Server]:
         return [server for server in self.servers() if server.process.is_alive()]
 
+    def serving_address(self, kind: str) -> str | None:
+        """The address of the running servers of one kind; None if `eos up` started none. Servers that died are named in
+        an error, unless the others are a majority and serve without them."""
+        servers = [server for server in self.servers() if server.name.startswith(kind)]
+        dead = [server for server in servers if not server.process.is_alive()]
+        if dead and 2 * len(dead) >= len(servers):
+            raise servers_died(dead)
+        return self.address_of(kind)
+
     def address_of(self, kind: str) -> str | None:
         """The address of the running servers of one kind, `kafka` or `spark`; None if none is running."""
         addresses = [server.address for server in self.running() if server.name.startswith(kind)]
@@ -69,6 +79,13 @@ class RunningServers:
         """The administrator's credentials for the secured cluster of this home; None if the cluster is open."""
         folder = self.kafka_folder / "security"
         return administrator(folder) if os.path.exists(passwords_file(folder)) else None
+
+
+def servers_died(dead: Iterable[Server]) -> EosError:
+    return EosError(
+        "; ".join(f"{server.name} died, see {server.process.log}" for server in dead) + ".",
+        "Start it again with `eos up`, which keeps its data, or forget it with `eos down`.",
+    )
 
 
 def administrator(folder: Path) -> Security:

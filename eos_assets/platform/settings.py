@@ -98,9 +98,15 @@ class Settings(BaseSettings):
     ivy_settings: Annotated[ReadableFile | None, DefaultText("Ivy's own")] = Field(
         None, description="an Ivy settings file for a mirror or proxy"
     )
-    dagster_port: Port = Field(3000, description="port of the Dagster webserver that `eos up` starts")
-    kafka_port: Port = Field(9092, description="first port of the brokers that `eos up` starts; each broker takes two")
-    spark_connect_port: Port = Field(CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts")
+    dagster_port: Annotated[Port, DefaultText("the last one, at first 3000")] = Field(
+        3000, description="port of the Dagster webserver that `eos up` starts"
+    )
+    kafka_port: Annotated[Port, DefaultText("the last one, at first 9092")] = Field(
+        9092, description="first port of the brokers that `eos up` starts; each broker takes two"
+    )
+    spark_connect_port: Annotated[Port, DefaultText(f"the last one, at first {CONNECT_PORT}")] = Field(
+        CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts"
+    )
     files_root: Folder | None = Field(
         None, description="folder below which `file:` references may lead; without it none is followed"
     )

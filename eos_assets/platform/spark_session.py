@@ -86,7 +86,7 @@ def spark_address(settings: Settings, given: str = "") -> str:
     """The address to use: the given one, else EOS_SPARK, else that of a running `eos up`, else in-process."""
     address = given or settings.spark or ""
     if address in ("", "connect"):
-        running = RunningServers(settings.home).address_of("spark")
+        running = RunningServers(settings.home).serving_address("spark")
         if running is None and address == "connect":
             raise EosError("EOS_SPARK=connect, but no Spark Connect server is running.", "Start one with `eos up`.")
         return running or IN_PROCESS

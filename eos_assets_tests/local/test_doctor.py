@@ -1,5 +1,6 @@
 """`eos doctor` checks the ports of `eos up` only where it is needed, and connects to a Spark elsewhere."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,11 @@ import pytest
 from eos_assets.local import doctor
 from eos_assets.local.doctor import Diagnosis, examine
 from eos_assets.local.ports import ReservedPort
+from eos_assets.local.remembered_ports import Ports, RememberedPorts
+from eos_assets.local.stack import Stack
 from eos_assets.platform.loopback import LOOPBACK
+from eos_assets.platform.running import Server
+from eos_assets.platform.server_process import ServerProcess, start_time
 from eos_assets.platform.settings import Settings
 
 PORTS = {"Kafka ports", "Spark port", "Dagster port"}
@@ -48,6 +53,21 @@ def test_only_the_ports_of_servers_that_are_needed_are_checked(
     names = set(diagnoses(here.model_copy(update={"bootstrap_servers": kafka, "spark": spark})))
     assert names & PORTS == ports
     assert "Spark" not in names
+
+
+def test_the_ports_of_the_last_time_are_checked(here: Settings, listening: str) -> None:
+    port = int(listening.rpartition(":")[2])
+    RememberedPorts(here.home).write(Ports(kafka=9092, spark=port, dagster=3000), dagster=True)
+    settings = Settings.load({"EOS_HOME": str(here.home), "EOS_JARS_DIR": str(here.jars_dir)})
+    diagnosis = diagnoses(settings)["Spark port"]
+    assert diagnosis.detail.startswith(f"Port {port}, wanted for Spark Connect, is taken by process {os.getpid()}")
+
+
+def test_a_port_of_a_server_of_eos_up_is_in_use_by_it(here: Settings) -> None:
+    process = ServerProcess("Kafka broker 1", os.getpid(), start_time(os.getpid()), here.home / "log")
+    Stack(here).save([Server("kafka-1", f"{LOOPBACK}:9192", here.home, process)])
+    detail = diagnoses(here)["Kafka ports"].detail
+    assert detail == f"9192, in use by `eos up` (kafka-1, process {os.getpid()})"
 
 
 @pytest.mark.parametrize("address", ["sc://{}", "sc://{}/;token=kanarienvogel", "spark://{}", "spark://127.0.0.1:1,{}"])
