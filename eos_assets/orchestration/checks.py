@@ -68,9 +68,7 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         for name, (description, blocking) in invariants(pipeline).items()
     ]
 
-    @dg.multi_asset_check(
-        specs=specs, name=f"{pipeline.name}_invariants", retry_policy=retry_policy(), can_subset=True
-    )
+    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", retry_policy=retry_policy(), can_subset=True)
     def evaluate(
         context: dg.AssetCheckExecutionContext,
         config: CheckConfig,

@@ -1,18 +1,10 @@
-"""The jobs of a pipeline, and the job that fills a source topic."""
+"""The jobs of a pipeline: its run, the update of its audit tables, and its checks alone."""
 
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.experiment.fill import fill
-from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.offsets import bounds
-from eos_assets.orchestration.assets.source_topic import observation_metadata
-from eos_assets.orchestration.partitions import add_new_partitions
-from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.platform.settings import Settings
 
 #: Dagster has no public name for a job that is not resolved yet.
 AssetJob = Any
@@ -21,11 +13,21 @@ EXECUTOR = dg.in_process_executor
 
 
 def run_job(pipeline: Pipeline, assets: list[dg.AssetsDefinition]) -> AssetJob:
-    """The job that materializes the transactional topic, evaluates its checks and then updates the audit tables."""
+    """The job that materializes the transactional topic, and evaluates the checks of it."""
     return dg.define_asset_job(
         f"{pipeline.name}_job",
-        selection=dg.AssetSelection.assets(*(key for definition in assets for key in definition.keys)),
-        description=f"Runs {pipeline.name}, evaluates its checks and then updates the audit tables.",
+        selection=selection(assets),
+        description=f"Runs {pipeline.name} and evaluates its checks.",
+        executor_def=EXECUTOR,
+    )
+
+
+def audit_job(pipeline: Pipeline, tables: dg.AssetsDefinition) -> AssetJob:
+    """The job that updates the audit tables and compares them with the ledger."""
+    return dg.define_asset_job(
+        f"{pipeline.name}_audit_job",
+        selection=selection([tables]),
+        description=f"Updates the audit tables of {pipeline.name} and compares them with the ledger.",
         executor_def=EXECUTOR,
     )
 
@@ -40,34 +42,6 @@ def checks_job(pipeline: Pipeline, checks: list[dg.AssetChecksDefinition]) -> As
     )
 
 
-class FillConfig(dg.Config):
-    """Which topic to fill, and with how many integers."""
-
-    topic: str = Field(default="datasource", description="The topic to fill.")
-    count: int = Field(default=100_000, description="The number of integers to write.")
-
-
-@dg.op(
-    description="Writes consecutive integers as key and value, each exactly once, from the last one in the topic on."
-)
-def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaResource) -> None:
-    from eos_assets.declare.registry import find_pipelines
-
-    connection = kafka.connection()
-    readers = {pipeline.source.name: pipeline for pipeline in find_pipelines(Settings.load().modules).values()}
-    if pipeline := readers.get(config.topic):
-        create_topics([pipeline.source, *pipeline.own_topics()], connection)
-        add_new_partitions(context.instance, config.topic, connection)
-    filled = fill(connection, config.topic, config.count)
-    metadata = {
-        **observation_metadata(context.instance, config.topic, bounds(connection, config.topic)),
-        "first": filled.first,
-        "next": filled.next,
-        "records_per_second": filled.records_per_second,
-    }
-    context.log_event(dg.AssetObservation(asset_key=config.topic, metadata=metadata))
-
-
-@dg.job(description="Fills a source topic with integers.", executor_def=EXECUTOR)
-def fill_source() -> None:
-    fill_topic()
+def selection(assets: list[dg.AssetsDefinition]) -> dg.AssetSelection:
+    """These assets with their checks."""
+    return dg.AssetSelection.assets(*(key for definition in assets for key in definition.keys))

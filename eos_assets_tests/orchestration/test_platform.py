@@ -11,7 +11,7 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS, UNIQUE_NAME
-from eos_assets.orchestration.jobs import fill_source
+from eos_assets.orchestration.experiment_jobs import fill_source
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets_tests.orchestration.platform import Platform, evaluations

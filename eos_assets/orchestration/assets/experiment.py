@@ -11,7 +11,7 @@ from eos_assets.experiment.cell import Cell
 from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
 from eos_assets.experiment.report import markdown_charts, markdown_table
-from eos_assets.orchestration.assets import OWNERS
+from eos_assets.orchestration.experiment_jobs import fill_source
 from eos_assets.orchestration.failures import eos_errors_as_failures
 from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -51,7 +51,6 @@ def parse_modes(names: list[str]) -> list[Mode]:
     description="Three deliveries under the same failures, and how many records each lost or doubled.",
     group_name="experiment",
     kinds={"kafka", "spark"},
-    owners=OWNERS,
     tags={"layer": "experiment"},
 )
 def experiment(
@@ -84,10 +83,11 @@ def metadata(result: Experiment) -> dict[str, Any]:
 
 
 def experiment_definitions() -> dg.Definitions:
+    """The experiment, and the job that fills a source. They come with the pipeline `squares`, not with a user's own."""
     job = dg.define_asset_job(
         "experiment_job",
         selection=dg.AssetSelection.assets(experiment),
         description="Compares the three deliveries under the same failures; fails if the comparison does not hold.",
         executor_def=EXECUTOR,
     )
-    return dg.Definitions(assets=[experiment], jobs=[job])
+    return dg.Definitions(assets=[experiment], jobs=[job, fill_source])

@@ -11,7 +11,6 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds
-from eos_assets.orchestration.assets import OWNERS
 from eos_assets.orchestration.lineage import RECORD, column_schema
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -25,10 +24,10 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
         topic,
         description=f"The Kafka topic {topic}, read by {names}. An observation shows its offsets and lags.",
         metadata={"dagster/column_schema": column_schema(RECORD)},
-        group_name=readers[0].name,
+        group_name=readers[0].asset_group,
         kinds={"kafka"},
-        owners=OWNERS,
-        tags={"layer": "source"},
+        owners=readers[0].owners,
+        tags={"layer": "source", **readers[0].tags},
     )
 
     def observe(context: dg.AssetExecutionContext, kafka: KafkaResource) -> dg.ObserveResult:

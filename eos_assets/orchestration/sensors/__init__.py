@@ -1,1 +1,1 @@
-"""The sensors of a pipeline: they request runs for new records and failed checks, and raise alerts."""
+"""The sensors of a pipeline: they request runs and updates, report commits, and raise alerts."""

@@ -10,11 +10,38 @@ from eos_assets.orchestration.checks import audit_check_key, invariants
 from eos_assets.orchestration.keys import sink_keys
 
 
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that does not hold, with its finding."""
+
+    name: str
+    detail: str
+    #: The source partitions that were checked.
+    partitions: tuple[int, ...] = ()
+    #: The first counter-example; empty if there is none.
+    example: str = ""
+
+    @staticmethod
+    def of(evaluation: dg.AssetCheckEvaluation) -> "FailedCheck":
+        partitions = {row.get("partition") for row in table_rows(evaluation, "partitions")}
+        examples = [str(row["example"]) for row in table_rows(evaluation, "counter_examples")]
+        return FailedCheck(
+            evaluation.check_name,
+            evaluation.description or "",
+            tuple(sorted(partition for partition in partitions if isinstance(partition, int))),
+            examples[0] if examples else "",
+        )
+
+    def __str__(self) -> str:
+        example = f" (for example {self.example})" if self.example else ""
+        return f"{self.name}: {self.detail}{example}"
+
+
 @dataclass
 class CheckStatus:
-    """The names of the checks that do not hold."""
+    """The checks that do not hold, and the names of those whose status is not known."""
 
-    failed: list[str] = field(default_factory=list)
+    failed: list[FailedCheck] = field(default_factory=list)
     #: Checks that an active run will evaluate.
     pending: list[str] = field(default_factory=list)
     #: Checks whose run ended before it evaluated them.
@@ -24,8 +51,7 @@ class CheckStatus:
 def load_check_status(
     instance: dg.DagsterInstance, pipelines: Iterable[Pipeline], *, tables: bool = False
 ) -> CheckStatus:
-    """Load the status of the checks of the sinks and, with `tables`, of the audit tables. Warnings are left out: they
-    need an operator, not another run."""
+    """Load the status of the checks of the sinks and, with `tables`, of the audit tables, without warnings."""
     pipelines = list(pipelines)
     keys = [
         dg.AssetCheckKey(sink_keys(pipeline)[0], name)
@@ -44,10 +70,16 @@ def load_check_status(
             continue
         evaluation = event.asset_check_evaluation_data
         if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
-            status.failed.append(key.name)
+            status.failed.append(FailedCheck.of(evaluation))
     return status
 
 
 def has_ended(instance: dg.DagsterInstance, run_id: str) -> bool:
     run = instance.get_run_by_id(run_id)
     return run is None or run.is_finished
+
+
+def table_rows(evaluation: dg.AssetCheckEvaluation, name: str) -> list[dict[str, object]]:
+    """The rows of a table in the metadata of an evaluation; none if it has no such table."""
+    table = evaluation.metadata.get(name)
+    return [dict(record.data) for record in table.records] if isinstance(table, dg.TableMetadataValue) else []

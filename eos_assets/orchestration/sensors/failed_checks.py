@@ -1,65 +1,58 @@
-"""The sensor that requests a run when a check of the pipeline failed."""
+"""The sensor that raises an alert while a check of the pipeline does not hold."""
 
 import logging
-import time
 
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.jobs import AssetJob
-from eos_assets.orchestration.partitions import known_partitions
-from eos_assets.orchestration.sensors.backoff import MAX_REQUESTS, Cursor, SensorAlert
-from eos_assets.orchestration.sensors.check_status import load_check_status
-from eos_assets.orchestration.sensors.runs import (
-    INTERVAL_SECONDS,
-    default_status,
-    has_active_run,
-    last_run_failed,
-    rerun_request,
-)
+from eos_assets.orchestration.sensors.backoff import SensorAlert
+from eos_assets.orchestration.sensors.check_status import CheckStatus, load_check_status
+from eos_assets.orchestration.sensors.runs import default_status
 
 logger = logging.getLogger(__name__)
 
-#: The name of the failed checks in the cursor.
-CHECKS = "checks"
+INTERVAL_SECONDS = 15
 
 
-def failed_checks(pipeline: Pipeline, run: AssetJob, checks: AssetJob) -> dg.SensorDefinition:
-    """Request a run with back-off, then raise an alert. A run evaluates the checks and, once they hold again, updates
-    the tables downstream of them."""
+def failed_checks(pipeline: Pipeline, checks: AssetJob) -> dg.SensorDefinition:
+    """Raise an alert at each tick until the checks hold. Another run would not repair what is already committed."""
 
     @dg.sensor(
         name=f"{pipeline.name}_failed_checks",
-        job=run,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=default_status(),
-        description=f"Runs {pipeline.name} again when one of its checks failed; after the last repetition it raises an "
-        "alert.",
+        description=f"Raises an alert while a check of {pipeline.name} fails; requests no run.",
     )
-    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        instance, cursor, now = context.instance, Cursor.load(context.cursor), time.time()
-        status = load_check_status(instance, [pipeline], tables=True)
-        if status.pending or any(has_active_run(instance, job.name) for job in (run, checks)):
-            return dg.SensorResult(skip_reason="The checks are being evaluated.", cursor=cursor.dump())
-        # The other sensor repeats a failed run, which evaluates the interrupted checks, too.
-        interrupted = [] if last_run_failed(instance, run.name) else status.interrupted
-        failed = sorted(status.failed + interrupted)
-        partitions = [int(key) for key in known_partitions(instance, pipeline.source.name)]
-        if not failed or not partitions:
-            return dg.SensorResult(skip_reason="No check has failed.", cursor=Cursor().dump())
-        made = cursor.at(CHECKS, 0)
-        fields = {"pipeline": pipeline.name, "partitions": partitions, "checks": failed, "attempt": made.count + 1}
-        if made.count >= MAX_REQUESTS:
-            logger.error("Gave up on %s: checks failed: %s.", pipeline.name, ", ".join(failed), extra=fields)
-            raise SensorAlert(
-                f"Gave up on {pipeline.name} after {MAX_REQUESTS} runs: checks failed: {', '.join(failed)}. "
-                "Check their counter-examples, then reset this sensor's cursor."
-            )
-        if made.delay(now) > 0:
-            return dg.SensorResult(skip_reason="Waiting before the next request.", cursor=cursor.dump())
-        made = made.next(now)
-        logger.info("Requested a run of %s, because checks failed.", pipeline.name, extra=fields)
-        request = rerun_request(pipeline, partitions, made.count, now)
-        return dg.SensorResult(run_requests=[request], cursor=Cursor({CHECKS: made}).dump())
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        status = load_check_status(context.instance, [pipeline], tables=True)
+        if status.pending:
+            return dg.SkipReason("The checks are being evaluated.")
+        if problem := describe(status):
+            names = [*(check.name for check in status.failed), *status.interrupted]
+            logger.error("%s: %s", pipeline.name, problem, extra={"pipeline": pipeline.name, "checks": names})
+            raise SensorAlert(f"{pipeline.name}: {problem} {remedy(pipeline, status, checks.name)}")
+        return dg.SkipReason("No check has failed.")
 
     return sensor
+
+
+def describe(status: CheckStatus) -> str:
+    """The checks that failed or were not evaluated; empty if there are none."""
+    sentences = []
+    if status.failed:
+        partitions = sorted({partition for check in status.failed for partition in check.partitions})
+        place = f" in partitions {', '.join(map(str, partitions))}" if partitions else ""
+        sentences.append(f"Checks failed{place}: {'; '.join(map(str, status.failed))}.")
+    if status.interrupted:
+        sentences.append(f"Checks were not evaluated, because their run failed: {', '.join(status.interrupted)}.")
+    return " ".join(sentences)
+
+
+def remedy(pipeline: Pipeline, status: CheckStatus, job: str) -> str:
+    """The next command, and how the alert ends."""
+    find = (
+        f"Another run does not repair this. Run `eos verify {pipeline.name} --full` and follow a counter-example with "
+        "`eos trace`. "
+    )
+    return f"{find if status.failed else ''}Launch the job {job}: the alert ends once its checks pass."

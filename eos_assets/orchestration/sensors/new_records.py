@@ -9,31 +9,25 @@ import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import Bounds
+from eos_assets.kafka.offsets import Bounds, stable_ends
 from eos_assets.orchestration.assets.source_topic import observation_metadata
 from eos_assets.orchestration.jobs import AssetJob
-from eos_assets.orchestration.partitions import new_partitions
+from eos_assets.orchestration.partitions import new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.orchestration.sensors.backoff import MAX_REQUESTS, Cursor, SensorAlert
+from eos_assets.orchestration.sensors.backoff import MAX_REQUESTS, Cursor, Requests, SensorAlert
 from eos_assets.orchestration.sensors.check_status import load_check_status
-from eos_assets.orchestration.sensors.runs import (
-    INTERVAL_SECONDS,
-    default_status,
-    has_active_run,
-    last_run_failed,
-    missing_topics,
-    rerun_request,
-    run_request,
-)
+from eos_assets.orchestration.sensors.runs import default_status, has_active_run, missing_topics
 from eos_assets.run.plan import PartitionPlan, make_plan
 from eos_assets.verify import checkpoint
 
 logger = logging.getLogger(__name__)
 
+#: Below the five seconds after which Dagster's daemon begins its next round, so that no round passes over the sensor.
+INTERVAL_SECONDS = 1
+#: A source that has not grown is planned again after this time: its ledger may have changed.
+IDLE_SECONDS = 30.0
 #: The offsets of each partition that one run reads at most; the next tick requests the following ones.
 RECORDS_PER_RUN = 5_000_000
-#: The name of the failed run in the cursor, beside the partitions.
-FAILED_RUN = "failed run"
 
 
 def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] = ()) -> dg.SensorDefinition:
@@ -44,14 +38,16 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=default_status(),
-        description=f"Runs {pipeline.name} when {pipeline.source.name} has new records. A failed run is repeated with "
-        "back-off; after the last repetition the sensor raises an alert.",
+        description=f"Runs {pipeline.name} when {pipeline.source.name} has new records. While the position does not "
+        "advance, the delay grows; after the last request it raises an alert.",
     )
     def sensor(context: dg.SensorEvaluationContext, kafka: KafkaResource) -> dg.SensorResult | dg.SkipReason:
+        if has_active_run(context.instance, job.name):
+            return dg.SensorResult(skip_reason="A run is active.", cursor=context.cursor)
         connection = kafka.connection()
         if missing := missing_topics(pipeline, connection):
             return dg.SkipReason(missing)
-        return Tick(context, connection, pipeline, job.name, upstream).evaluate()
+        return Tick(context, connection, pipeline, upstream).evaluate()
 
     return sensor
 
@@ -64,13 +60,11 @@ class Tick:
         context: dg.SensorEvaluationContext,
         connection: Connection,
         pipeline: Pipeline,
-        job: str,
         upstream: Sequence[Pipeline],
     ) -> None:
         self.instance = context.instance
         self.connection = connection
         self.pipeline = pipeline
-        self.job = job
         self.upstream = upstream
         self.cursor = Cursor.load(context.cursor)
         self.now = time.time()
@@ -79,24 +73,27 @@ class Tick:
         self.partition_requests = [dg.AddDynamicPartitionsRequest(name, keys)] if keys else []
 
     def evaluate(self) -> dg.SensorResult:
-        if has_active_run(self.instance, self.job):
-            return self.skip("A run is active.")
+        if self.is_idle():
+            return self.skip("No new records.")
         if refusal := self.refuse_upstream():
             return self.skip(refusal)
         plans = make_plan(self.pipeline, self.connection)
-        proven = self.limit_to_proof(plans)
-        lagging = [plan for plan in proven if plan.lag]
-        request = self.request_run(lagging) if lagging else self.repeat_failed_run(proven)
-        if request:
-            return dg.SensorResult(
-                run_requests=[request],
-                asset_events=[] if self.upstream else [self.observation(plans)],
-                cursor=self.cursor.dump(),
-                dynamic_partitions_requests=self.partition_requests,
-            )
-        if self.cursor.requests:
+        if not any(plan.lag for plan in plans):
+            self.cursor = Cursor({idle(p.partition): Requests(p.stable_end, timestamp=self.now) for p in plans})
+            return self.skip("No new records.")
+        lagging = [plan for plan in self.limit_to_proof(plans) if plan.lag]
+        if not lagging:
+            self.cursor = Cursor()
+            return self.skip("Waiting until the new records are proven upstream.")
+        request = self.request_run(lagging)
+        if request is None:
             return self.skip("Waiting before the next request.")
-        return self.skip("No new records." if proven == plans else "Waiting until the new records are proven upstream.")
+        return dg.SensorResult(
+            run_requests=[request],
+            asset_events=[] if self.upstream else [self.observation(plans)],
+            cursor=self.cursor.dump(),
+            dynamic_partitions_requests=self.partition_requests,
+        )
 
     def skip(self, reason: str) -> dg.SensorResult:
         return dg.SensorResult(
@@ -105,9 +102,19 @@ class Tick:
             dynamic_partitions_requests=self.partition_requests,
         )
 
+    def is_idle(self) -> bool:
+        """Whether the source ends where the last plan, not long ago, had nothing to do. To plan takes a dozen requests,
+        this takes one."""
+        topic = self.pipeline.source.name
+        names = {p: idle(p) for p in self.connection.partitions(topic)}
+        known = {p: self.cursor.requests[name] for p, name in names.items() if name in self.cursor.requests}
+        if len(known) < len(names) or any(self.now - seen.timestamp > IDLE_SECONDS for seen in known.values()):
+            return False
+        return stable_ends(self.connection, topic, list(names)) == {p: seen.position for p, seen in known.items()}
+
     def refuse_upstream(self) -> str:
         """Refuse to read what failed its checks upstream, and return the reason; empty if all checks hold."""
-        failed = load_check_status(self.instance, self.upstream).failed
+        failed = [check.name for check in load_check_status(self.instance, self.upstream).failed]
         if not failed:
             return ""
         logger.warning(
@@ -130,55 +137,44 @@ class Tick:
 
     def request_run(self, lagging: list[PartitionPlan]) -> dg.RunRequest | None:
         """Request a run over the lagging partitions whose delay is over."""
-        requests = {str(plan.partition): self.cursor.at(str(plan.partition), plan.position) for plan in lagging}
-        due = [plan for plan in lagging if requests[str(plan.partition)].due(self.now)]
-        exhausted = [plan.partition for plan in lagging if requests[str(plan.partition)].exhausted(self.now)]
+        requests = {plan.partition: self.cursor.at(str(plan.partition), plan.position) for plan in lagging}
+        due = [plan for plan in lagging if requests[plan.partition].due(self.now)]
+        exhausted = [plan.partition for plan in lagging if requests[plan.partition].exhausted(self.now)]
         if exhausted and not due:
-            raise self.alert(exhausted, f"partitions {', '.join(map(str, exhausted))} did not advance")
-        requests |= {str(plan.partition): requests[str(plan.partition)].next(self.now) for plan in due}
-        failed_run = {name: made for name, made in self.cursor.requests.items() if name == FAILED_RUN}
-        self.cursor = Cursor({**requests, **failed_run})
-        if not due:
-            return None
-        attempt = max(requests[str(plan.partition)].count for plan in due)
-        ranges = ",".join(f"{plan.partition}:{plan.position}-{plan.stable_end}" for plan in due)
-        upto = {"upto": {str(plan.partition): plan.stable_end for plan in due}} if self.upstream else {}
-        partitions = [plan.partition for plan in due]
-        self.log_request(partitions, attempt)
-        return run_request(self.pipeline, ranges, partitions, attempt, self.now, max_records=RECORDS_PER_RUN, **upto)
+            raise self.alert(exhausted)
+        requests |= {plan.partition: requests[plan.partition].next(self.now) for plan in due}
+        self.cursor = Cursor({str(partition): made for partition, made in requests.items()})
+        return self.run_request(due, max(requests[plan.partition].count for plan in due)) if due else None
 
-    def repeat_failed_run(self, plans: list[PartitionPlan]) -> dg.RunRequest | None:
-        """Request the last run again if it failed after its commits, before it evaluated the checks or updated the
-        tables. Failed checks have a sensor of their own."""
-        if not last_run_failed(self.instance, self.job) or load_check_status(self.instance, [self.pipeline]).failed:
-            self.cursor = Cursor()
-            return None
-        made = self.cursor.at(FAILED_RUN, sum(plan.position for plan in plans))
-        partitions = [plan.partition for plan in plans]
-        if made.exhausted(self.now):
-            raise self.alert(partitions, "the last run failed")
-        if made.due(self.now):
-            made = made.next(self.now)
-            self.cursor = Cursor({FAILED_RUN: made})
-            self.log_request(partitions, made.count)
-            return rerun_request(self.pipeline, partitions, made.count, self.now)
-        self.cursor = Cursor({FAILED_RUN: made})
-        return None
+    def run_request(self, plans: list[PartitionPlan], attempt: int) -> dg.RunRequest:
+        """A request over the smallest range that covers these partitions.
 
-    def log_request(self, partitions: list[int], attempt: int) -> None:
+        A run key that was used never runs again, so it contains the ranges, the attempt and the time.
+        """
+        name, partitions = self.pipeline.name, [plan.partition for plan in plans]
         logger.info(
             "Requested a run of %s (attempt %d).",
-            self.pipeline.name,
+            name,
             attempt,
-            extra={"pipeline": self.pipeline.name, "partitions": partitions, "attempt": attempt},
+            extra={"pipeline": name, "partitions": partitions, "attempt": attempt},
+        )
+        ranges = ",".join(f"{plan.partition}:{plan.position}-{plan.stable_end}" for plan in plans)
+        config: dict[str, object] = {"max_records": RECORDS_PER_RUN}
+        if self.upstream:
+            config["upto"] = {str(plan.partition): plan.stable_end for plan in plans}
+        return dg.RunRequest(
+            run_key=f"{name}/{ranges}/{attempt}/{self.now:.3f}",
+            run_config={"ops": {name: {"config": config}}},
+            tags={**range_tags(min(partitions), max(partitions)), "eos/try": str(attempt)},
         )
 
-    def alert(self, partitions: list[int], reason: str) -> SensorAlert:
-        name = self.pipeline.name
+    def alert(self, partitions: list[int]) -> SensorAlert:
+        name, places = self.pipeline.name, ", ".join(map(str, partitions))
+        reason = f"partitions {places} did not advance"
         logger.error("Gave up on %s: %s.", name, reason, extra={"pipeline": name, "partitions": partitions})
         return SensorAlert(
-            f"Gave up on {name} after {MAX_REQUESTS} runs: {reason}. "
-            "Check the last runs, then reset this sensor's cursor."
+            f"Gave up on {name} after {MAX_REQUESTS} runs: {reason}. Find the cause in the last runs and run "
+            f"`eos run {name}`, or reset this sensor's cursor. The alert ends once they advance."
         )
 
     def observation(self, plans: list[PartitionPlan]) -> dg.AssetObservation:
@@ -187,3 +183,8 @@ class Tick:
         partitions = {p.partition: Bounds(p.log_start, p.stable_end, p.high_watermark) for p in plans}
         lag = {f"lag_{self.pipeline.name}": sum(plan.lag for plan in plans)}
         return dg.AssetObservation(topic, metadata={**observation_metadata(self.instance, topic, partitions), **lag})
+
+
+def idle(partition: int) -> str:
+    """The name in the cursor of a partition that had no new records."""
+    return f"idle {partition}"

@@ -1,0 +1,1 @@
+"""The definitions that Dagster loads. Their factories are in `eos_assets.orchestration`."""
