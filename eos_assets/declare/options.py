@@ -13,7 +13,7 @@ Durability = Literal["dev", "production"]
 MIN_TIMEOUT_MS = 1000
 
 #: What Dagster accepts. It is checked here, because Dagster would raise a trace, and only when it loads the pipeline.
-OWNER = re.compile(r"[\w.%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCII)
+OWNER = re.compile(r"\w[\w.%+-]*@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCII)
 TAG_KEY = re.compile(r"([\w.-]{1,63}/|dagster/kind/)?[\w.-]{1,63}", re.ASCII)
 TAG_VALUE = re.compile(r"[\w.-]{0,63}", re.ASCII)
 GROUP = re.compile(r"\w+(/\w+)*", re.ASCII)

@@ -33,6 +33,14 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"durability": "prod"}, "durability='prod'"),
         ({"unique": Unique(within=5)}, "keeps no state"),
+        ({"owners": ["ada"]}, "the owner 'ada' is not valid"),
+        ({"owners": ["team:"]}, "the owner 'team:' is not valid"),
+        ({"owners": "ada@example.com"}, r"owners='ada@example\.com' is not valid"),
+        ({"tags": {"a b": "c"}}, "the tag 'a b': 'c' is not valid"),
+        ({"tags": {"a": "b c"}}, "the tag 'a': 'b c' is not valid"),
+        ({"tags": {"a": 1}}, "the tag 'a': 1 is not valid"),
+        ({"group": "sales-online"}, "group='sales-online' is not valid"),
+        ({"metadata": {1: "a"}}, "the name 1 of a metadata entry is not valid"),
     ],
 )
 def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], problem: str) -> None:
