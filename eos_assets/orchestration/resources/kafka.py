@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dagster import ConfigurableResource
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
@@ -27,7 +27,15 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
     password: str = Field(default="", repr=False, description="An EnvVar, with a security_protocol given here.")
     authority: str = Field(default="", repr=False, description="PEM text, with a security_protocol given here.")
 
+    _connection: Connection | None = PrivateAttr(default=None)
+
     def connection(self) -> Connection:
+        """One connection for all steps of a run, whose clients stay connected."""
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> Connection:
         settings = Settings.load()
         if not self.bootstrap_servers:
             connection = connect(settings)
