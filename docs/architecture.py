@@ -42,11 +42,8 @@ LEFT_OUT = {
     "kafka.auth": "credentials",
     "kafka.auth_errors": "reports refused credentials and permissions",
     "kafka.retries": "repeats a request that the brokers cannot answer yet",
-    "verify.observation_summary": "compares rows after totals differed",
     "verify.provenance_frame": "compares rows after totals differed",
-    "verify.row_comparison": "compares rows after totals differed",
-    "verify.sink_checker": "compares rows after totals differed",
-    "verify.source_checker": "compares rows after totals differed",
+    "verify.rows": "compares rows after totals differed",
     "verify.state_checker": "the state of stateful pipelines",
     "verify.state_replay": "the state of stateful pipelines",
 }

@@ -123,7 +123,7 @@ def evaluator(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Conn
         from eos_assets.context import PipelineContext
         from eos_assets.verify.proof import Proof
         from eos_assets.verify.topic_frames import TopicFrames
-        from eos_assets.verify.window_reader import read_window
+        from eos_assets.verify.window.reader import read_window
 
         context = PipelineContext(pipeline, spark, kafka)
         finding = rule(Proof(TopicFrames(context, read_window(context, full=True))))

@@ -12,7 +12,7 @@ from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.verify.invariants import SHOWN, Violations, transaction
-from eos_assets.verify.window_reader import first_complete_map
+from eos_assets.verify.window.reader import first_complete_map
 
 NAME = "audit_matches_ledger"
 

@@ -12,8 +12,8 @@ PRELOADED = (
     "pandas",
     "pyspark.sql.pandas.serializers",
     "eos_assets.sink.task",
-    "eos_assets.verify.sink_checker",
-    "eos_assets.verify.source_checker",
+    "eos_assets.verify.rows.sink_checker",
+    "eos_assets.verify.rows.source_checker",
 )
 
 #: One task: its socket, and whether the JVM is authenticated; returns an exit code.

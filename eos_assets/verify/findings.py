@@ -16,7 +16,7 @@ from eos_assets.verify.invariants import (
 )
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.recomputation import Recomputation
-from eos_assets.verify.window import Window
+from eos_assets.verify.window.window import Window
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from eos_assets.deadlines import poll_until
 from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import Bounds, bounds_of
 from eos_assets.verify.invariants import Violations
-from eos_assets.verify.window import TopicBounds
+from eos_assets.verify.window.window import TopicBounds
 
 #: Brokers look for transactions that outlived their timeout every ten seconds.
 SWEEP_SECONDS = 10.0

@@ -12,7 +12,7 @@ from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.snapshot import Snapshot
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 
 @dataclass(frozen=True)

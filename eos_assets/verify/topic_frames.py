@@ -13,7 +13,7 @@ from eos_assets.transform.source import read_ranges
 from eos_assets.verify.observations import OBSERVATIONS
 from eos_assets.verify.proof_context import NAMED, RECORD
 from eos_assets.verify.provenance_frame import decode_maps
-from eos_assets.verify.window import Window
+from eos_assets.verify.window.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

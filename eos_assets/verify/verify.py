@@ -25,14 +25,14 @@ from eos_assets.verify.open_transactions import check_open_transactions
 from eos_assets.verify.proof_context import PartitionScope, ProofContext
 from eos_assets.verify.provenance_frame import raise_foreign_map
 from eos_assets.verify.recomputation import Recomputation
-from eos_assets.verify.row_comparison import RowComparison
+from eos_assets.verify.rows.comparison import RowComparison
 from eos_assets.verify.state_checker import StateChecker
 from eos_assets.verify.state_replay import plan_replay
 from eos_assets.verify.topic_frames import TopicFrames
-from eos_assets.verify.totals_comparison import TotalsComparison
+from eos_assets.verify.totals.comparison import TotalsComparison
 from eos_assets.verify.verification import Verification
-from eos_assets.verify.window import Window
-from eos_assets.verify.window_reader import FOREVER, read_window
+from eos_assets.verify.window.reader import FOREVER, read_window
+from eos_assets.verify.window.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
 from eos_assets.verify.proof_context import NAMED, RECORD, PartitionScope, ProofContext
-from eos_assets.verify.source_checker import SourceChecker
+from eos_assets.verify.rows.source_checker import SourceChecker
 from eos_assets_tests.run.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"

@@ -20,7 +20,7 @@ from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.observations import Observation, Observations
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.topic_frames import TopicFrames
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 PIPELINE = Pipeline("p", Topic("source"), (Topic("sink"),), lambda r: r, "1", unique=Unique("key"))
 ENTRY = LedgerEntry("p", "source", 0, 0, 8, 8, 8, 0, 0, 2, (), "run", 1, 0, "1", 0, 0)

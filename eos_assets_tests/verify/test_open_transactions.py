@@ -19,7 +19,7 @@ from eos_assets.verify.open_transactions import (
     held_back,
     no_open_transactions,
 )
-from eos_assets.verify.window import TopicBounds
+from eos_assets.verify.window.window import TopicBounds
 
 
 def bounds_at(stable: int, high: int) -> TopicBounds:

@@ -17,7 +17,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.platform.settings import Settings
-from eos_assets.verify import window_reader
+from eos_assets.verify.window import reader
 from eos_assets_tests.run.background import Background
 from eos_assets_tests.run.lab import Lab, MakeLab, declare
 
@@ -92,7 +92,7 @@ def test_a_sink_that_lost_its_end_is_red(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log of a partition is deleted below the broker: the same topic ends before the last entry of the ledger."""
-    monkeypatch.setattr(window_reader, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(reader, "PATIENCE_SECONDS", 2.0)
     with KafkaCluster(tmp_path, settings=settings) as cluster:
         lab = Lab(spark, cluster.connection, declare(partitions=1, sink=Topic("short", partitions=1)))
         lab.create()

@@ -8,7 +8,7 @@ import pytest
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.state.snapshot import Part, Snapshot
 from eos_assets.verify.state_replay import ReplayStart, StateHistory, StateReplay, replay_start
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 TAIL = LedgerEntry("p", "source", 0, 10, 20, 0, 0, 0, 0, 0, (), "run", 1, 0, "1", 0, 0)
 GENESIS = Genesis("p", 0, 5, {})

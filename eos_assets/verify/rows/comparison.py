@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from eos_assets.transform.arrow_batches import arrow_batch_limit
-from eos_assets.verify.observation_summary import summarize
 from eos_assets.verify.observations import OBSERVATIONS, Observations
 from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
-from eos_assets.verify.sink_checker import SinkChecker
-from eos_assets.verify.source_checker import SourceChecker
+from eos_assets.verify.rows.sink_checker import SinkChecker
+from eos_assets.verify.rows.source_checker import SourceChecker
+from eos_assets.verify.rows.summary import summarize
 from eos_assets.verify.topic_frames import TopicFrames, cast_columns, union
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import pytest
 
 from eos_assets.kafka.offsets import Bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
-from eos_assets.verify.window import PartitionWindow
-from eos_assets.verify.window_reader import ProvableRange, code_start, highest, provable_range
+from eos_assets.verify.window.reader import ProvableRange, code_start, highest, provable_range
+from eos_assets.verify.window.window import PartitionWindow
 
 
 def entry(start: int, end: int, first: int, last: int, topic: str = "sink", version: str = "1") -> LedgerEntry:

@@ -11,14 +11,14 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
-from eos_assets.verify.map_reader import MapClaims, UndecidedError
-from eos_assets.verify.pass_results import PassResults
 from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.topic_frames import TopicFrames
-from eos_assets.verify.totals import Total, hash_rows, total
-from eos_assets.verify.totals_comparison import TotalsComparison
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.totals.comparison import TotalsComparison
+from eos_assets.verify.totals.map_reader import MapClaims
+from eos_assets.verify.totals.pass_results import PassResults
+from eos_assets.verify.totals.total import Total, UndecidedError, hash_rows, total
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 PROOF = ProofContext({}, ["sink", "dead"], [1])
 WINDOW = Window({0: PartitionWindow(0, [], None, start=0, end=4)}, {}, {})

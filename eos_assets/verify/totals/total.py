@@ -27,6 +27,10 @@ PRIME_1, PRIME_2, PRIME_3, PRIME_4, PRIME_5 = (
 )
 
 
+class UndecidedError(Exception):
+    """An invariant is violated, or totals cannot decide it: every row has to be compared."""
+
+
 @dataclass(frozen=True)
 class Total:
     """The number of some records and the sum of their hashes modulo 2^64."""

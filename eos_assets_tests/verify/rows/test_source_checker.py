@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.proof_context import KEPT, NAMED, RECORD, PartitionScope, ProofContext
-from eos_assets.verify.source_checker import SourceChecker
+from eos_assets.verify.rows.source_checker import SourceChecker
 
 #: Kind → its number and its texts.
 Observed = dict[str, tuple[int, list[str]]]

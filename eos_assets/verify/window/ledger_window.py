@@ -11,7 +11,7 @@ from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.run.preflight.topics import existing_topics
 from eos_assets.verify import checkpoint
 from eos_assets.verify.checkpoint import Offsets
-from eos_assets.verify.window import PartitionWindow
+from eos_assets.verify.window.window import PartitionWindow
 
 LedgerRows = list[Genesis | LedgerEntry]
 

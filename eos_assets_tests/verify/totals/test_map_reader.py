@@ -16,11 +16,11 @@ from eos_assets.kafka.offsets import Bounds
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
-from eos_assets.verify import map_reader
-from eos_assets.verify.map_reader import MapClaims, MapReader, UndecidedError
 from eos_assets.verify.proof_context import PartitionScope, ProofContext
-from eos_assets.verify.totals import Total, hash_rows, total
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.totals import map_reader
+from eos_assets.verify.totals.map_reader import MapClaims, MapReader
+from eos_assets.verify.totals.total import Total, UndecidedError, hash_rows, total
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 TOPIC = "provenance"
 #: The transactions of each of two source partitions.

@@ -4,7 +4,10 @@ Runs may write meanwhile. So the ledger is read first, up to its current end, an
 covers those entries. What comes later is left to the next proof.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.context import PipelineContext
 from eos_assets.kafka.admin import is_compacted
@@ -13,11 +16,14 @@ from eos_assets.kafka.offsets import Bounds, await_stable, bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import provenance
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.reader import CommittedReader
+from eos_assets.run.preflight.topic_ids import check_ids
 from eos_assets.verify.checkpoint import Offsets
-from eos_assets.verify.group_offsets import read_group_offsets
-from eos_assets.verify.ledger_window import LedgerRows, LedgerWindow, read_ledger_window
-from eos_assets.verify.window import PartitionWindow, TopicBounds, Window
+from eos_assets.verify.window.ledger_window import LedgerRows, LedgerWindow, read_ledger_window
+from eos_assets.verify.window.window import PartitionWindow, TopicBounds, Window
 
+#: How long to wait for a group offset that an open transaction holds.
+GROUP_PATIENCE_SECONDS = 5
 #: How long to wait until the outputs that the ledger names are stable in the sinks.
 PATIENCE_SECONDS = 30.0
 #: Maps are written in the last moments of a transaction, so nothing holds them back for long.
@@ -77,6 +83,41 @@ def read_window(context: PipelineContext, *, full: bool) -> Window:
         written=since.written,
         source_is_compacted=is_compacted(source, context.kafka),
     )
+
+
+def read_group_offsets(context: PipelineContext, since: LedgerWindow) -> dict[int, int | None]:
+    """The stable group offsets. Where a run has committed meanwhile, the position of the window stands in for one that
+    belongs to a later entry."""
+    offsets: dict[int, int | None] = {}
+    reader = CommittedReader(context.kafka.config(), context.names)
+    try:
+        ids = context.kafka.topic_ids([context.pipeline.source.name, context.names.ledger, *since.written])
+        for partition, window in since.partitions.items():
+            if context.exactly_once:
+                check_ids(context.pipeline, reader.genesis(partition), ids)
+            for offset in stable_group_offset(reader, partition):
+                committed_since = context.exactly_once and has_later_entry(reader, window, offset)
+                offsets[partition] = window.position if committed_since else offset
+    finally:
+        reader.close()
+    return offsets
+
+
+def stable_group_offset(reader: CommittedReader, partition: int) -> Iterator[int | None]:
+    """The group offset, or nothing while an open transaction holds it: `no_open_transactions` reports that one."""
+    try:
+        yield reader.group_offset(partition, seconds=GROUP_PATIENCE_SECONDS)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError._TIMED_OUT:
+            raise
+
+
+def has_later_entry(reader: CommittedReader, window: PartitionWindow, offset: int | None) -> bool:
+    """Whether a run has committed since the ledger was read, so that the group offset belongs to a later entry."""
+    if offset is None or (window.position is not None and offset <= window.position):
+        return False
+    tail = reader.ledger_tail(window.partition)
+    return isinstance(tail, LedgerEntry) and tail.next >= offset
 
 
 def await_sinks(kafka: Connection, since: LedgerWindow) -> TopicBounds:

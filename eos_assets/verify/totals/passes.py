@@ -13,16 +13,17 @@ from eos_assets.transform.business_key import repeated_keys
 from eos_assets.transform.result_schema import apply_transform, fail_if_large, worker_rows
 from eos_assets.transform.source import read_records
 from eos_assets.transform.spark_errors import classify
-from eos_assets.verify.map_reader import MapClaims, UndecidedError
-from eos_assets.verify.observed_totals import ObservedTotals
-from eos_assets.verify.pass_results import PASS_RESULTS, PassResults, add_results
 from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation, leave_out
 from eos_assets.verify.record_reader import read_digests
-from eos_assets.verify.sink_pass import SinkPass
-from eos_assets.verify.source_pass import add_by_place, count_by_transaction
 from eos_assets.verify.topic_frames import TopicFrames, union
-from eos_assets.verify.window import Window
+from eos_assets.verify.totals.map_reader import MapClaims
+from eos_assets.verify.totals.observed import ObservedTotals
+from eos_assets.verify.totals.pass_results import PASS_RESULTS, PassResults, add_results
+from eos_assets.verify.totals.sink_pass import SinkPass
+from eos_assets.verify.totals.source_pass import add_by_place, count_by_transaction
+from eos_assets.verify.totals.total import UndecidedError
+from eos_assets.verify.window.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.merged_maps import MapMessage
 from eos_assets.verify.proof_context import PartitionScope, ProofContext
-from eos_assets.verify.sink_pass import Place, SinkPass
-from eos_assets.verify.totals import Total, hash_rows, total
+from eos_assets.verify.totals.merged_maps import MapMessage
+from eos_assets.verify.totals.sink_pass import Place, SinkPass
+from eos_assets.verify.totals.total import Total, hash_rows, total
 
 #: Topic number, partition and offset of a record, its key and its digest.
 Record = tuple[int, int, int, bytes | None, int]

@@ -1,7 +1,7 @@
 """Compare totals of a window: sinks, maps and source are each read once, in order, without a sort, shuffle or join.
 
 If a total differs, or an invariant cannot be decided from totals, the result is None. Then every row is compared
-(`row_comparison`), which shows the records in question. docs/decisions/0013 gives the reasons.
+(`rows`), which shows the records in question. docs/decisions/0013 gives the reasons.
 """
 
 import json
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from eos_assets.context import PipelineContext
 from eos_assets.transform.business_key import repeated_keys
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.map_reader import MapClaims, MapReader, UndecidedError
 from eos_assets.verify.observations import Observation, Observations
-from eos_assets.verify.pass_results import PassResults
 from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.topic_frames import TopicFrames
-from eos_assets.verify.totals import Total, of_aggregates
-from eos_assets.verify.totals_passes import TotalsPasses
-from eos_assets.verify.window import Window
+from eos_assets.verify.totals.map_reader import MapClaims, MapReader
+from eos_assets.verify.totals.pass_results import PassResults
+from eos_assets.verify.totals.passes import TotalsPasses
+from eos_assets.verify.totals.total import Total, UndecidedError, of_aggregates
+from eos_assets.verify.window.window import Window
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.verify.merged_maps import MapMessage, MapRows, MergedMaps
-from eos_assets.verify.pass_results import result_batch
 from eos_assets.verify.proof_context import ProofContext, lookup
 from eos_assets.verify.routing import expected_partitions
 from eos_assets.verify.sorted_rows import Integers, changes, integers
-from eos_assets.verify.totals import NOTHING, Total, hash_rows, total
+from eos_assets.verify.totals.merged_maps import MapMessage, MapRows, MergedMaps
+from eos_assets.verify.totals.pass_results import result_batch
+from eos_assets.verify.totals.total import NOTHING, Total, hash_rows, total
 from eos_assets.worker_path import drop_archives
 
 #: Topic number and partition.

@@ -5,8 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from eos_assets.verify.map_reader import UndecidedError
-from eos_assets.verify.totals import sql_aggregates
+from eos_assets.verify.totals.total import UndecidedError, sql_aggregates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

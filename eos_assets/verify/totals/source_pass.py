@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.verify.pass_results import result_batch
 from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.routing import expected_partitions
-from eos_assets.verify.sink_pass import content_total
 from eos_assets.verify.sorted_rows import integers
-from eos_assets.verify.totals import Total, hash_rows, total
+from eos_assets.verify.totals.pass_results import result_batch
+from eos_assets.verify.totals.sink_pass import content_total
+from eos_assets.verify.totals.total import Total, hash_rows, total
 from eos_assets.worker_path import drop_archives
 
 

@@ -1,7 +1,7 @@
 """What the window of a proof covers."""
 
 from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.verify.window import PartitionWindow, Window
+from eos_assets.verify.window.window import PartitionWindow, Window
 
 
 def entry(start: int, end: int) -> LedgerEntry:

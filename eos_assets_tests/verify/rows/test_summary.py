@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.observation_summary import differences, summarize_batches
+from eos_assets.verify.rows.summary import differences, summarize_batches
 
 SINK = pa.struct([("sink_partition", pa.int32()), ("sink_offset", pa.int64())])
 SOURCE = pa.struct([("source_partition", pa.int32()), ("source_offset", pa.int64())])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.proof_context import NAMED, RECORD, PartitionScope, ProofContext
-from eos_assets.verify.sink_checker import SinkChecker
+from eos_assets.verify.rows.sink_checker import SinkChecker
 
 #: Topic number, partition and offset.
 Place = tuple[int, int, int]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from eos_assets.verify.sorted_rows import Integers
-from eos_assets.verify.totals import Total, hash_rows, of_aggregates, sql_aggregates, total
+from eos_assets.verify.totals.total import Total, hash_rows, of_aggregates, sql_aggregates, total
 
 EDGES = [0, 1, -1, 42, 2**31, 2**63 - 1, -(2**63)]
 ROWS = [(a, b, c) for a in EDGES for b in EDGES for c in (0, -1)]

@@ -14,19 +14,15 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.merged_maps import MapMessage
 from eos_assets.verify.proof_context import PartitionScope, ProofContext
 from eos_assets.verify.sorted_rows import Flags, Integers, changes
-from eos_assets.verify.totals import NOTHING, Total, hash_rows, total
-from eos_assets.verify.window import Window
+from eos_assets.verify.totals.merged_maps import MapMessage
+from eos_assets.verify.totals.total import NOTHING, Total, UndecidedError, hash_rows, total
+from eos_assets.verify.window.window import Window
 
 #: More encoded maps than this are not sent to tasks. At a byte per record that is 32 million records.
 LARGEST_BYTES = 32 << 20
 MOST_SET_ASIDE = 100_000
-
-
-class UndecidedError(Exception):
-    """An invariant is violated, or totals cannot decide it: every row has to be compared."""
 
 
 @dataclass

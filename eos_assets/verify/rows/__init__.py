@@ -1,0 +1,1 @@
+"""Compare every row: the proof that shows which records violate an invariant."""

@@ -1,0 +1,1 @@
+"""The window of a proof: what was committed since the last proof, or all that is retained."""
