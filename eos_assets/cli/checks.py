@@ -1,6 +1,7 @@
 """`eos checks`: evaluate every asset check without a UI, and report the result as exit status."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -11,6 +12,8 @@ from rich.table import Table
 from eos_assets.cli.console import console
 from eos_assets.cli.options import json_option, module_option
 from eos_assets.cli.progress import fetch_jars
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.registry import choose_pipelines
 from eos_assets.platform.settings import Settings
 
 #: By default Dagster logs every event to the console.
@@ -30,9 +33,10 @@ def checks_command(pipelines: tuple[str, ...], full: bool, as_json: bool) -> Non
     A failed check does not make a run of Dagster fail; this command reads the evaluations.
     """
     settings = Settings.load()
+    chosen = choose_pipelines(pipelines, settings.modules)
     fetch_jars(settings)
     with Console(stderr=True).status("Evaluating the checks …"):
-        evaluations = evaluate(pipelines, full=full)
+        evaluations = evaluate(chosen, full=full)
     if as_json:
         click.echo(json.dumps(evaluations, indent=2))
     else:
@@ -41,18 +45,16 @@ def checks_command(pipelines: tuple[str, ...], full: bool, as_json: bool) -> Non
         raise click.exceptions.Exit(1)
 
 
-def evaluate(pipelines: tuple[str, ...], *, full: bool = False) -> list[dict[str, Any]]:
+def evaluate(pipelines: Iterable[Pipeline], *, full: bool = False) -> list[dict[str, Any]]:
     """Run the checks of each pipeline and return one row per evaluation. An unfinished check counts as failed."""
     import dagster as dg
 
-    from eos_assets.declare.registry import choose_pipelines
     from eos_assets.definitions import defs
     from eos_assets.orchestration.checks import AUDIT_CHECK
 
-    chosen = choose_pipelines(pipelines, Settings.load().modules)
     evaluations: list[dict[str, Any]] = []
     with dg.DagsterInstance.ephemeral() as instance:
-        for name in (pipeline.name for pipeline in chosen):
+        for name in (pipeline.name for pipeline in pipelines):
             job = defs.resolve_job_def(f"{name}_checks")
             depth = {"config": {"full": full}}
             config = {"ops": {f"{name}_invariants": depth, f"{name}__audit_transactions_{AUDIT_CHECK}": depth}, **QUIET}

@@ -7,9 +7,7 @@ from eos_assets.platform.settings import Settings
 
 
 @click.command("down")
-@click.option(
-    "--delete-data", is_flag=True, help="Also delete the topics and tables, and forget the ports."
-)
+@click.option("--delete-data", is_flag=True, help="Also delete the topics and tables, and forget the ports.")
 def down_command(delete_data: bool) -> None:
     """Stop every server that `eos up` started in this EOS_HOME, and nothing else."""
     stack = Stack(Settings.load())

@@ -13,7 +13,7 @@ from eos_assets.errors import EosError
 #: The entry point group under which an installed package names its pipeline modules.
 ENTRY_POINTS = "eos_assets.pipelines"
 NAME_MODULES = (
-    "Name the module or package that declares it: with --module my.module, in EOS_MODULES, or in pyproject.toml as "
+    "Name the module or package of your pipelines: with --module my.module, in EOS_MODULES, or in pyproject.toml as "
     'modules = ["my.module"] under [tool.eos].'
 )
 

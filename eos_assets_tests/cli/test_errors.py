@@ -1,10 +1,16 @@
 """Errors that a user can fix are printed without a stack trace."""
 
+import os
+from pathlib import Path
+
 import click
+import pytest
 from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.cli import Commands
+from eos_assets.platform.project import project_root
+from eos_assets_tests.cli.command import eos
 
 
 class Narrower(KafkaException):
@@ -25,3 +31,19 @@ def test_every_kafka_error_is_printed() -> None:
     run = CliRunner().invoke(Failing("eos"), ["run"])
     assert run.exit_code == 1
     assert "Kafka reported: not so (INVALID_CONFIG)" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["plan squares", "run squares", "topics create", "checks", "trace datasink 0 0", "acls x --principal User:x"],
+)
+def test_without_a_pipeline_the_ways_to_name_one_are_printed(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside this repository the pipelines of the mission are found only when they are named."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(project_root(Path(__file__).parent)), prepend=os.pathsep)
+    monkeypatch.delenv("EOS_MODULES", raising=False)
+    error = " ".join(eos(*command.split(), status=1).stderr.split())
+    assert "No pipeline is found." in error
+    assert "--module my.module, in EOS_MODULES, or in pyproject.toml" in error
