@@ -1,4 +1,4 @@
-"""The front door: a declared pipeline that runs, proves, previews and tests itself."""
+"""The decorators of `import eos_assets as eos`, and the pipelines that they declare."""
 
 import functools
 import inspect
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from eos_assets.verify.proof import Proof
     from eos_assets.verify.verification import Verification
 
-Declared = ParamSpec("Declared")
+Parameters = ParamSpec("Parameters")
 Function = TypeVar("Function")
 Rule = Callable[["Proof"], Finding]
 
 
 class Pipeline(declaration.Pipeline):
-    """A declared pipeline. Spark and Kafka are those of the settings, as for the `eos` command, unless given."""
+    """A declared pipeline that runs, proves, previews and tests itself.
+
+    Its methods use the Spark and the Kafka of the settings, as the `eos` command does, unless others are passed.
+    """
 
     def run(
         self,
@@ -72,7 +75,7 @@ class Pipeline(declaration.Pipeline):
         session, cluster = spark or default_spark(), kafka or default_kafka()
         lake = Settings.load().lake if self.stateful else None
         verification = verify_pipeline(self, session, cluster, full=full, lake=lake)
-        findings = [check.evaluate(self, session, cluster) for check in self.checks]
+        findings = [check.finding(self, session, cluster) for check in self.checks]
         return replace(verification, findings=[*verification.findings, *findings])
 
     def preview(
@@ -109,15 +112,15 @@ class Pipeline(declaration.Pipeline):
 
         def add(rule: Rule) -> Rule:
             description = inspect.cleandoc(rule.__doc__ or rule.__name__.replace("_", " "))
-            declared = Check(rule.__name__, description, evaluator(rule), blocking=blocking)
+            declared = Check(rule.__name__, description, evaluation_of(rule), blocking=blocking)
             object.__setattr__(self, "checks", (*self.checks, declared))  # only while its module is imported
             return rule
 
         return add if rule is None else add(rule)
 
 
-def evaluator(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Connection], Finding]":
-    """Evaluate a rule on all that is retained, and name its finding."""
+def evaluation_of(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Connection], Finding]":
+    """The function that evaluates a rule on all that is retained."""
 
     def evaluate(pipeline: declaration.Pipeline, spark: "SparkSession", kafka: "Connection") -> Finding:
         from eos_assets.context import PipelineContext
@@ -126,19 +129,18 @@ def evaluator(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Conn
         from eos_assets.verify.window.reader import read_window
 
         context = PipelineContext(pipeline, spark, kafka)
-        finding = rule(Proof(TopicFrames(context, read_window(context, full=True))))
-        return replace(finding, name=rule.__name__)
+        return rule(Proof(TopicFrames(context, read_window(context, full=True))))
 
     return evaluate
 
 
 def with_operations(
-    declare: Callable[Declared, Callable[[Function], declaration.Pipeline]],
-) -> Callable[Declared, Callable[[Function], Pipeline]]:
-    """The same decorator, for pipelines with the operations of the front door."""
+    declare: Callable[Parameters, Callable[[Function], declaration.Pipeline]],
+) -> Callable[Parameters, Callable[[Function], Pipeline]]:
+    """The same decorator, for a `Pipeline` of this module."""
 
     @functools.wraps(declare)
-    def decorator(*args: Declared.args, **options: Declared.kwargs) -> Callable[[Function], Pipeline]:
+    def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], Pipeline]:
         def wrap(function: Function) -> Pipeline:
             declared = declare(*args, **options)(function)
             return Pipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
@@ -153,6 +155,7 @@ stateful = with_operations(stateful_declaration.stateful)
 
 
 def default_kafka() -> "Connection":
+    """The cluster of the settings."""
     from eos_assets.platform.cluster import connect
     from eos_assets.platform.settings import Settings
 
@@ -161,7 +164,7 @@ def default_kafka() -> "Connection":
 
 @functools.cache
 def default_spark() -> "SparkSession":
-    """One session for all calls of a process."""
+    """The session of all calls in this process."""
     from eos_assets.platform.settings import Settings
     from eos_assets.platform.spark_session import start_session
 

@@ -1,7 +1,7 @@
 """Checks that a pipeline declares beside the invariants that hold for all pipelines."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Finding:
     """The result of one check: whether it holds, in words, and counter-examples if it does not."""
 
-    #: The name of the check. A check of a pipeline need not repeat its own.
+    #: The name of the check. The finding of a declared check gets it from the check.
     name: str = ""
     holds: bool = True
     detail: str = ""
@@ -34,3 +34,7 @@ class Check:
     evaluate: Callable[["Pipeline", "SparkSession", "Connection"], Finding]
     #: Whether assets downstream of the sink wait until it passes.
     blocking: bool = True
+
+    def finding(self, pipeline: "Pipeline", spark: "SparkSession", kafka: "Connection") -> Finding:
+        """Evaluate the check, and name its finding after it."""
+        return replace(self.evaluate(pipeline, spark, kafka), name=self.name)

@@ -105,7 +105,7 @@ class Lab:
     def verify(self, mode: Mode = Mode.EXACTLY_ONCE, isolation: str = "read_committed") -> dict[str, Finding]:
         findings = self.proof(mode=mode, isolation=isolation, full=True).findings
         if mode is Mode.EXACTLY_ONCE:
-            findings += [check.evaluate(self.pipeline, self.spark, self.connection) for check in self.pipeline.checks]
+            findings += [check.finding(self.pipeline, self.spark, self.connection) for check in self.pipeline.checks]
         return {finding.name: finding for finding in findings}
 
     def broken(self, mode: Mode = Mode.EXACTLY_ONCE) -> set[str]:

@@ -81,7 +81,7 @@ for pipeline in (file_transactions, balances):
     once = RunOptions(accepted_spark=settings.accept_spark, faults=Faults(failpoint="before_commit", action="exit"))
     report = run_pipeline(pipeline, spark, connection, once)
     proof = verify_pipeline(pipeline, spark, connection, full=True)
-    checks = [check.evaluate(pipeline, spark, connection) for check in pipeline.checks]
+    checks = [check.finding(pipeline, spark, connection) for check in pipeline.checks]
     told = {"pipeline": pipeline.name, "complete": report.complete, "holds": proof.holds, **proof.figures}
     told["out"] = sum(entry.records_out + entry.dead for entry in report.entries)
     print(json.dumps({**told, "checks": {check.name: check.holds for check in checks}}))
