@@ -3,12 +3,12 @@
 import eos_assets as eos
 """
 
+import importlib
 import logging
 from typing import TYPE_CHECKING
 
 from eos_assets.api import Pipeline, pipeline, stateful
 from eos_assets.declare.check import Check, Finding
-from eos_assets.declare.fold_by_key import fold_by_key
 from eos_assets.declare.options import Batching, Unique
 from eos_assets.declare.output import output
 from eos_assets.declare.topic import Topic
@@ -16,6 +16,7 @@ from eos_assets.errors import EosError
 from eos_assets.testing import Rejected, Skipped
 
 if TYPE_CHECKING:
+    from eos_assets.declare.fold_by_key import fold_by_key
     from eos_assets.verify.proof import Proof
 
 __all__ = [
@@ -39,10 +40,11 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
-def __getattr__(name: str) -> object:
-    """Import `Proof` on first use, because workers import this package and need no proofs."""
-    if name == "Proof":
-        from eos_assets.verify.proof import Proof
+#: Imported on first use: each import of a module of this package runs this file, in the command line and in workers.
+IMPORTED_LATER = {"Proof": "eos_assets.verify.proof", "fold_by_key": "eos_assets.declare.fold_by_key"}
 
-        return Proof
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    if name not in IMPORTED_LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(IMPORTED_LATER[name]), name)
