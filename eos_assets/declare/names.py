@@ -1,6 +1,5 @@
 """The names that a pipeline uses on a cluster: a public contract, see docs/contract.md."""
 
-import re
 from dataclasses import dataclass
 
 from eos_assets.declare.modes import Mode
@@ -72,11 +71,3 @@ class Names:
 
     def _mode_suffix(self, separator: str) -> str:
         return "" if self.mode is Mode.EXACTLY_ONCE else f"{separator}{self.mode}"
-
-
-def parse_transactional_id(text: str) -> tuple[str, str, int]:
-    """Pipeline, source topic and partition: the inverse of `Names.transactional_id`."""
-    match = re.fullmatch(r"eos/([^/]+)/([^/]+)/(\d+)", text)
-    if match is None:
-        raise ValueError(f"{text} is not a transactional id of a pipeline")
-    return match.group(1), match.group(2), int(match.group(3))
