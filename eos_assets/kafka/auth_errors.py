@@ -15,7 +15,6 @@ AUTHORIZATION = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
 }
-GRANT_REMEDY = "Grant what `eos acls PIPELINE --principal {principal}` prints."
 CREDENTIALS_REMEDY = "Check EOS_KAFKA_USERNAME, EOS_KAFKA_PASSWORD and EOS_KAFKA_SASL_MECHANISM."
 CERTIFICATES_REMEDY = "Check EOS_KAFKA_CA_FILE and EOS_KAFKA_SECURITY_PROTOCOL."
 
@@ -33,6 +32,11 @@ def denied_resource(error: KafkaError) -> str | None:
     return AUTHORIZATION.get(error.code())
 
 
+def grant_remedy(principal: str, pipeline: str = "PIPELINE") -> str:
+    """The remedy for a missing permission."""
+    return f"Grant what `eos acls {pipeline} --principal {principal}` prints."
+
+
 def permission_error(error: KafkaError, principal: str) -> EosError | None:
     """The error for the user if a permission is missing; None for every other error."""
     kind = denied_resource(error)
@@ -40,7 +44,7 @@ def permission_error(error: KafkaError, principal: str) -> EosError | None:
         return None
     return EosError(
         f"{principal} lacks a permission on a {kind}: {error.str()} ({error.name()}).",
-        GRANT_REMEDY.format(principal=principal),
+        grant_remedy(principal),
     )
 
 

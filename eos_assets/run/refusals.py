@@ -2,7 +2,7 @@
 
 from eos_assets.context import PipelineContext
 from eos_assets.errors import MEANINGS, Code, EosError
-from eos_assets.kafka.auth_errors import CREDENTIALS_REMEDY, GRANT_REMEDY
+from eos_assets.kafka.auth_errors import CREDENTIALS_REMEDY, grant_remedy
 
 
 def refusal(context: PipelineContext, code: Code, message: str, described: str) -> EosError:
@@ -18,7 +18,7 @@ def refusal(context: PipelineContext, code: Code, message: str, described: str) 
     if code is Code.PERMISSION_DENIED:
         return EosError(
             f"{principal} lacks a permission that Spark's reader needs: {message}.",
-            GRANT_REMEDY.format(principal=principal),
+            grant_remedy(principal, name),
         )
     if code is Code.AUTHENTICATION_FAILED:
         return EosError(f"The brokers rejected Spark's Kafka client: {message}.", CREDENTIALS_REMEDY)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 
 from eos_assets.errors import MEANINGS, Code, EosError, TaskError
-from eos_assets.kafka.auth_errors import GRANT_REMEDY, PermissionDenied
+from eos_assets.kafka.auth_errors import PermissionDenied, grant_remedy
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.attempt import Attempt
@@ -116,7 +116,7 @@ class PartitionWriter:
             "group": f"Read on group {names.group}",
         }
         permission = permissions.get(denied.kind, f"a permission on a {denied.kind}")
-        remedy = GRANT_REMEDY.format(principal=principal).replace("PIPELINE", names.pipeline)
+        remedy = grant_remedy(principal, names.pipeline)
         return f"{principal} lacks {permission} ({denied}). Nothing of this attempt is visible. {remedy}"
 
     def _outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:

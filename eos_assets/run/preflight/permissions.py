@@ -16,7 +16,7 @@ from confluent_kafka.admin import AclOperation
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
-from eos_assets.kafka.auth_errors import GRANT_REMEDY, denied_resource
+from eos_assets.kafka.auth_errors import denied_resource, grant_remedy
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
 from eos_assets.kafka.reader import READER_GROUP
@@ -97,7 +97,7 @@ def check_permissions(
         raise EosError(
             f"{principal} lacks {len(missing)} permission(s) that {pipeline.name} needs: "
             f"{'; '.join(map(str, missing))}. Nothing was written.",
-            GRANT_REMEDY.format(principal=principal).replace("PIPELINE", pipeline.name),
+            grant_remedy(principal, pipeline.name),
         )
 
 
