@@ -18,7 +18,7 @@ from eos_assets.run.plan import make_plan
 from eos_assets.run.preflight.state import check_state
 from eos_assets.state.changelog import empty_state
 from eos_assets.state.fold import Folding
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 from eos_assets.transform.determinism import check_determinism
 from eos_assets.transform.result_schema import apply_transform, row_without_origin
 from eos_assets.transform.source import read_records

@@ -35,7 +35,7 @@ from eos_assets.sink.faults import NoFaults
 from eos_assets.sink.job import BATCH_BYTES, Job
 from eos_assets.sink.outcome import NO_PARTITION, Outcome
 from eos_assets.state.snapshot import Snapshot
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 from eos_assets.transform.result_schema import row_without_origin
 from eos_assets.transform.spark_errors import classify, summarize
 
@@ -224,7 +224,8 @@ class Run:
                 continue
             self.report.outcomes.append(outcome)
             if outcome.reaction is Reaction.STOP:
-                self._log("partition %d: %s", outcome.partition, outcome.reason, partitions=[outcome.partition])
+                partition, reason = outcome.partition, outcome.reason
+                self._log("partition %d: %s", partition, reason, partitions=[partition], level=logging.ERROR)
 
     def _record_failure(self, failure: str, partitions: Iterable[int]) -> None:
         self.report.failures.append(failure)
@@ -244,6 +245,6 @@ class Run:
                 deadline.restart()
             time.sleep(POLL_SECONDS)
 
-    def _log(self, message: str, *args: object, partitions: Iterable[int]) -> None:
+    def _log(self, message: str, *args: object, partitions: Iterable[int], level: int = logging.WARNING) -> None:
         fields = {"run": self.report.run, "attempt": self.report.attempts, "partitions": sorted(partitions)}
-        logger.warning(message, *args, extra={"pipeline": self.context.pipeline.name, **fields})
+        logger.log(level, message, *args, extra={"pipeline": self.context.pipeline.name, **fields})

@@ -9,7 +9,7 @@ from eos_assets.kafka.offsets import stable_ends
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.plan import make_plan
 from eos_assets.state.snapshot import COLUMNS, Snapshot
-from eos_assets.state.store import State, Tails
+from eos_assets.state.state import State, Tails
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ from eos_assets.run.plan import PartitionPlan
 from eos_assets.sink.job import Job
 from eos_assets.sink.outcome import Outcome
 from eos_assets.state.fold import Folded, Folding
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 from eos_assets.transform.determinism import check_determinism
 
 if TYPE_CHECKING:

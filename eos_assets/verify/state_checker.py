@@ -9,7 +9,7 @@ from eos_assets.declare.check import Finding
 from eos_assets.state.changelog import decode, empty_state, encode
 from eos_assets.state.fold import Folded, Folding
 from eos_assets.state.snapshot import Snapshot
-from eos_assets.state.store import State, apply_changes
+from eos_assets.state.state import State, apply_changes
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.state_replay import StateReplay
 

@@ -9,7 +9,7 @@ from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.log.ledger import LedgerEntry, load
 from eos_assets.run.plan import make_plan
 from eos_assets.state.snapshot import Snapshot
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 from eos_assets_tests.run.lab import Lab
 from eos_assets_tests.state.folds import Counts
 

@@ -14,7 +14,7 @@ from eos_assets.declare.topic import Topic
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.changelog import decode
 from eos_assets.state.fold import Folding
-from eos_assets.state.store import apply_changes
+from eos_assets.state.state import apply_changes
 
 #: The number of offsets that the sliding count covers.
 SPAN = 20

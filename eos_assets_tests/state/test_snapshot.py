@@ -10,7 +10,7 @@ from eos_assets.errors import EosError
 from eos_assets.run.plan import make_plan
 from eos_assets.run.state_snapshot import update_snapshot
 from eos_assets.state.snapshot import Snapshot
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.run.messages import collect_messages
 from eos_assets_tests.state.counting import held, send, some

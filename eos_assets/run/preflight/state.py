@@ -6,7 +6,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.generation import next_generation
 from eos_assets.errors import EosError
 from eos_assets.log.ledger import Genesis
-from eos_assets.state.store import State
+from eos_assets.state.state import State
 
 
 def check_state(context: PipelineContext) -> None:
