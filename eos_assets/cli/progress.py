@@ -31,10 +31,12 @@ def fetch_jars(settings: Settings) -> None:
 
 @contextmanager
 def log_messages(console: Console) -> Iterator[None]:
-    """Print what the library logs meanwhile, above the progress bars of this console."""
+    """Print the warnings that the library logs meanwhile, above the progress bars of this console. The command itself
+    shows what an error reports, with its result."""
     handler = RichHandler(
         logging.WARNING, console, show_time=False, show_level=False, show_path=False, highlighter=NullHighlighter()
     )
+    handler.addFilter(lambda record: record.levelno < logging.ERROR)
     library = logging.getLogger("eos_assets")
     library.addHandler(handler)
     try:

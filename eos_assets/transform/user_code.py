@@ -12,8 +12,8 @@ from eos_assets.errors import EosError
 from eos_assets.log.ranges import OffsetRange, describe_ranges
 from eos_assets.transform.spark_errors import INSTALLED, classify
 
-#: Packages of ours that call the user's function.
-CALLERS = tuple(str(Path(__file__).parents[1] / name) + "/" for name in ("transform", "state", "run"))
+#: Packages of ours whose lines are not the user's: they call the function, or the function calls them.
+ENGINE = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("declare", "transform", "state", "run"))
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def in_ranges(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
 def own_line(failure: BaseException) -> str:
     """The last line of the user's code in the trace of an error."""
     frames = traceback.extract_tb(failure.__traceback__)
-    own = [frame for frame in frames if not any(part in frame.filename for part in (*INSTALLED, *CALLERS))]
+    own = [frame for frame in frames if not any(part in frame.filename for part in (*INSTALLED, *ENGINE))]
     return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}: {own[-1].line}" if own else ""
 
 

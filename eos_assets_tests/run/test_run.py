@@ -1,5 +1,6 @@
 """The loop of a run over plans and outcomes, without Kafka and Spark."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,3 +106,18 @@ def test_a_run_retries_until_its_goals_are_reached_or_nothing_moves(
     assert run._reach_goals(plans, {plan.partition: plan.end for plan in plans}) is complete
     assert (report.attempts, len(report.failures)) == (attempts, failures)
     assert complete == (planner.positions == {0: END, 1: END})
+
+
+def test_a_refusal_is_logged_as_an_error_and_a_failed_attempt_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Errors are in the result of `eos run` too, which leaves them out of the messages that it prints meanwhile."""
+    planner, report = Positions(), RunReport("run", PIPELINE.name, Mode.EXACTLY_ONCE)
+    run = Run(CONTEXT, planner, Script(planner, [abort, refuse_first]), report, max_attempts=4)
+    plans = planner.plan()
+    assert not run._reach_goals(plans, {plan.partition: plan.end for plan in plans})
+    aborted, refused = "it is transaction_aborted", "it is offsets_moved"
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, f"attempt 1: {aborted}"),
+        (logging.WARNING, f"attempt 1: {aborted}"),
+        (logging.ERROR, f"partition 0: {refused}"),
+    ]
+    assert report.summary()[0].reason == refused

@@ -1,12 +1,15 @@
 """Errors of the user's function name the records and the line of code."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from eos_assets.declare.fold_by_key import fold_by_key
 from eos_assets.errors import EosError
+from eos_assets.transform.user_code import own_line
 from eos_assets_tests.run.lab import MakeLab, squared
 from eos_assets_tests.transform.transforms import assert_nothing_written
 
@@ -59,3 +62,11 @@ def test_a_function_that_raises_names_partition_offset_and_line(make_lab: MakeLa
     assert f"{Path(__file__).name}, line {line}, in priced: return" in refusal.value.problem
     assert "on_error='isolate'" in refusal.value.remedy
     assert_nothing_written(lab)
+
+
+def test_the_line_of_an_error_in_a_function_of_ours_is_that_of_its_call() -> None:
+    """A transform calls `fold_by_key`, and a line in there would not show the user's mistake."""
+    absent = cast(Any, None)
+    with pytest.raises(AttributeError) as failure:
+        fold_by_key(absent, absent, absent, "value string")
+    assert own_line(failure.value).startswith(f"{__file__}, line ")
