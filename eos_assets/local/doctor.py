@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
+from eos_assets.declare.registry import NAME_MODULES, find_pipelines
 from eos_assets.errors import EosError
 from eos_assets.local.broker import PORT_SETTING
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
@@ -40,6 +41,7 @@ def examine(settings: Settings) -> Iterator[Diagnosis]:
     yield diagnose("Java", lambda: f"{find_java().version} at {find_java().executable}")
     yield diagnose("Python", check_python)
     yield diagnose("Versions", check_versions)
+    yield diagnose("Pipelines", lambda: check_pipelines(settings))
     yield diagnose("Folder", lambda: f"{make_folder(settings.home)} is writable")
     yield diagnose("Disk", lambda: check_disk(settings))
     yield diagnose("Jars", lambda: check_jars(settings))
@@ -99,6 +101,10 @@ def check_versions() -> str:
     if differing:
         raise EosError("; ".join(differing), "Install the locked versions: `make install`.")
     return ", ".join(f"{name} {version}" for name, version in pinned.items())
+
+
+def check_pipelines(settings: Settings) -> str:
+    return ", ".join(find_pipelines(settings.modules)) or f"none found. {NAME_MODULES}"
 
 
 def check_disk(settings: Settings) -> str:

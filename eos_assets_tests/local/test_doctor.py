@@ -55,6 +55,14 @@ def test_only_the_ports_of_servers_that_are_needed_are_checked(
     assert "Spark" not in names
 
 
+def test_the_pipelines_that_are_found_are_listed(here: Settings) -> None:
+    named = here.model_copy(update={"modules": ("eos_assets.pipelines",)})
+    assert "balances, file_transactions, squares" in diagnoses(named)["Pipelines"].detail
+    wrong = diagnoses(here.model_copy(update={"modules": ("no.such",)}))["Pipelines"]
+    assert not wrong.ok
+    assert "Module no.such cannot be imported" in wrong.detail
+
+
 def test_the_ports_of_the_last_time_are_checked(here: Settings, listening: str) -> None:
     port = int(listening.rpartition(":")[2])
     RememberedPorts(here.home).write(Ports(kafka=9092, spark=port, dagster=3000), dagster=True)

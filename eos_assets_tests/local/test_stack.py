@@ -1,12 +1,15 @@
 """The data of a home determines its cluster."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from eos_assets.errors import EosError
 from eos_assets.local.ports import require_distinct
+from eos_assets.local.process import spawn
 from eos_assets.local.stack import Stack
+from eos_assets.platform.running import Server
 from eos_assets.platform.settings import Settings
 
 
@@ -48,6 +51,21 @@ def test_the_passwords_of_a_formatted_cluster_are_kept(stack: Stack) -> None:
     assert stack.cluster(None, 9092, []).secured is not None
     with pytest.raises(EosError, match="holds the data of a secured cluster"):
         stack.cluster(None, 9092, [], secured=False)
+
+
+def test_dagster_shows_the_pipelines_of_the_modules_with_which_it_was_started(stack: Stack, tmp_path: Path) -> None:
+    def wanting(*modules: str) -> Stack:
+        return Stack(stack.settings.model_copy(update={"modules": modules}))
+
+    assert wanting("mine", "theirs").dagster_environment()["EOS_MODULES"] == "mine,theirs"
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    process = spawn("Dagster daemon", command, log=tmp_path / "log", cwd=tmp_path, env={"EOS_MODULES": "mine,theirs"})
+    running = [Server("dagster-daemon", "", tmp_path, process)]
+    assert wanting("mine").dagster_environment(running)["EOS_MODULES"] == "mine,theirs"
+    with pytest.raises(EosError, match="Dagster is running without the pipelines of later"):
+        wanting("mine", "later").modules(running)
+    process.kill()
+    assert wanting("later").modules(running) == "later", "a server that died is started again with other modules"
 
 
 def test_one_port_for_two_servers_is_refused() -> None:

@@ -67,6 +67,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     psutil.Process(before["kafka-1"]).kill()
     wait_for(lambda: status()["servers"][0]["state"] == "dead")
     assert "kafka-1 died" in " ".join(eos("doctor", status=1).stdout.split())
+    assert "kafka-1 died, see" in eos("topics", "list", status=1).stderr, "instead of a connection error"
     eos("up", "--no-dagster")
     after = status()
     assert pids(after)["kafka-1"] != before["kafka-1"]
