@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark import cloudpickle
 
 from eos_assets.platform.shipping import pickle_by_value
 
+cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")  # its functions have no types
 CALL = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read())(2))"
 
 
