@@ -27,7 +27,7 @@ def test_functions_of_a_named_package_travel_as_code(tmp_path: Path, monkeypatch
     function = importlib.import_module("eos_test_shipped.udf").apply
     pickle_by_value(["eos_test_shipped", "eos_test_not_imported", "eos_assets.pipelines"])
     try:
-        assert cloudpickle.list_registry_pickle_by_value() == {"eos_test_shipped"}
+        assert "eos_assets.pipelines" not in cloudpickle.list_registry_pickle_by_value(), "the executors have it"
         pickled = cloudpickle.dumps(function)
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules["eos_test_shipped"])
