@@ -47,6 +47,11 @@ class RunReport:
         """Source partition → its last ledger entry, from this run or an earlier one."""
         return self.previous | {entry.partition: entry for entry in self.entries}
 
+    @property
+    def refused(self) -> bool:
+        """Whether a partition was refused for a reason that running again does not remove."""
+        return any(outcome.reaction is Reaction.STOP for outcome in self.outcomes)
+
     def nothing_new(self) -> str:
         """Up to where everything was committed before this run, by which runs and when."""
         last = sorted(self.previous.values(), key=lambda entry: (entry.run, entry.partition))

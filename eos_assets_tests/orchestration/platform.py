@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
+from eos_assets.orchestration import retries
 from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.orchestration.faulty_runs import FaultyRunConfig
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
@@ -26,10 +28,9 @@ class Platform:
     defs: dg.Definitions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.defs = dg.Definitions.merge(
-            pipeline_definitions([self.lab.pipeline], run_config=FaultyRunConfig),
-            dg.Definitions(resources=self.resources()),
-        )
+        with patch.object(retries, "FIRST_DELAY_SECONDS", 0.1):
+            pipelines = pipeline_definitions([self.lab.pipeline], run_config=FaultyRunConfig)
+        self.defs = dg.Definitions.merge(pipelines, dg.Definitions(resources=self.resources()))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -52,6 +53,20 @@ class Platform:
             tags=range_tags(first, last),
             raise_on_error=False,
         )
+
+    def update_tables(self) -> dg.ExecuteInProcessResult:
+        """Run the job that updates the audit tables and compares them with the ledger."""
+        job = self.defs.resolve_job_def(f"{self.pipeline.name}_audit_job")
+        return job.execute_in_process(instance=self.instance, raise_on_error=False)
+
+    def materialize_all(self) -> dg.ExecuteInProcessResult:
+        """Run the topics, the checks and the audit tables together, as a click on all assets does."""
+        everything = self.defs.resolve_implicit_global_asset_job_def()
+        chosen = self.defs.resolve_all_asset_keys()
+        selection = {key for key in chosen if key != dg.AssetKey(self.pipeline.source.name)}
+        last = self.pipeline.source.partitions - 1
+        job = everything.get_subset(asset_selection=selection)
+        return job.execute_in_process(instance=self.instance, tags=range_tags(0, last), raise_on_error=False)
 
     def check(self, *, full: bool = False) -> dict[str, dg.AssetCheckEvaluation]:
         """Run the checks alone."""

@@ -10,6 +10,8 @@ from eos_assets.declare.topic import Topic
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
+from eos_assets.log import ledger
+from eos_assets.log.ledger import LedgerEntry
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS, UNIQUE_NAME
 from eos_assets.orchestration.experiment_jobs import fill_source
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
@@ -32,11 +34,16 @@ def test_a_range_is_one_run_with_figures_from_the_ledger_and_all_checks_green(pl
     assert sum(int(str(f["records_in"].value)) for f in figures) == 900
     assert all(str(f["transactional_id"].value).startswith(f"eos/{platform.pipeline.name}/") for f in figures)
     evaluated = evaluations(result)
-    assert set(evaluated) == {*INVARIANTS, AUDIT_CHECK} - {UNIQUE_NAME}
+    assert set(evaluated) == {*INVARIANTS} - {UNIQUE_NAME}
     assert all(evaluation.passed for evaluation in evaluated.values())
+    entries = [ledger.read(message) for message in platform.lab.read(platform.pipeline.names().ledger)]
+    runs = {entry.run for entry in entries if isinstance(entry, LedgerEntry)}
+    assert runs == {result.run_id}, "ledger and Dagster name the same run"
+    updated = platform.update_tables()
+    assert {name: evaluation.passed for name, evaluation in evaluations(updated).items()} == {AUDIT_CHECK: True}
     tables = {
         e.asset_key.path[-1]: e
-        for e in result.get_asset_materialization_events()
+        for e in updated.get_asset_materialization_events()
         if e.asset_key and len(e.asset_key.path) == 2
     }
     assert set(tables) == set(TABLES)
@@ -46,7 +53,10 @@ def test_a_range_is_one_run_with_figures_from_the_ledger_and_all_checks_green(pl
     again = platform.materialize()
     assert again.success
     nothing = [e for e in again.get_asset_materialization_events() if e.asset_key == dg.AssetKey(platform.lab.sink)]
-    assert {e.materialization.metadata["range"].value for e in nothing} == {"nothing new"}
+    metadata = [event.materialization.metadata for event in nothing]
+    assert {described["range"].value for described in metadata} == {"nothing new"}
+    assert {described["committed_by"].value for described in metadata} == {result.run_id}
+    assert sum(int(str(described["position"].value)) for described in metadata) == 900
     platform.lab.assert_squares(range(900))
 
 
@@ -83,7 +93,7 @@ def test_bad_data_stops_before_the_audit_tables_and_names_its_counter_example(pl
     producer.produce(platform.lab.sink, b"25", b"5", 0)
     producer.flush()
     platform.lab.fill(30)
-    result = platform.materialize()
+    result = platform.materialize_all()
     assert not result.success
     started = steps(result, dg.DagsterEventType.STEP_START)
     assert f"{platform.pipeline.name}_invariants" in started

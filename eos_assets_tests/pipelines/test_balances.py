@@ -146,6 +146,7 @@ def test_dagster_shows_the_state_as_an_asset_and_the_check_of_balances(bank: Ban
         result = platform.materialize()
         assert result.success
         checks = evaluations(result)
+        checks |= evaluations(platform.update_tables())
         assert set(checks) == {*INVARIANTS, AUDIT_CHECK, "state_recomputes", "balances_are_sums"}
         assert all(evaluation.passed for evaluation in checks.values())
         (event,) = [

@@ -17,7 +17,6 @@ from eos_assets.orchestration.partitions import topic_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import retry_policy
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
@@ -53,7 +52,6 @@ def transactional_topic(
         partitions_def=topic_partitions(pipeline.source.name),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool=pool_name(pipeline),
-        retry_policy=retry_policy(),
         can_subset=True,
     )
     def materialize(
@@ -64,12 +62,12 @@ def transactional_topic(
         lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]:
         partitions = sorted(int(key) for key in context.partition_keys)
-        with eos_errors_as_failures(), forward_messages(context.log):
+        with eos_errors_as_failures(context), forward_messages(context.log):
             options = run_options(config, partitions, context.run.run_id, lake.address() if pipeline.stateful else None)
             report = run_pipeline(pipeline, spark.spark_session, kafka.connection(), options)
         if not report.complete:  # some transactions may have been committed
             yield from materializations(pipeline, specs, report, sorted({entry.partition for entry in report.entries}))
-            raise dg.Failure(failure_description(report), allow_retries=True)
+            raise dg.Failure(failure_description(report), allow_retries=not report.refused)
         for event in materializations(pipeline, specs, report, partitions):
             if event.asset_key in context.selected_asset_keys:
                 context.add_asset_metadata(event.metadata, event.asset_key, event.partition)
