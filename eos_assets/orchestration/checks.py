@@ -15,7 +15,7 @@ from eos_assets.orchestration.keys import sink_keys, table_key
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import retry_policy
+from eos_assets.orchestration.retries import refuse_retries
 from eos_assets.verify.state_checker import NAME as STATE_NAME
 from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
@@ -68,7 +68,7 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         for name, (description, blocking) in invariants(pipeline).items()
     ]
 
-    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", retry_policy=retry_policy(), can_subset=True)
+    @dg.multi_asset_check(specs=specs, name=f"{pipeline.name}_invariants", can_subset=True)
     def evaluate(
         context: dg.AssetCheckExecutionContext,
         config: CheckConfig,
@@ -77,8 +77,10 @@ def invariant_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         lake: LakeResource,
     ) -> Iterator[dg.AssetCheckResult]:
         address = lake.address() if pipeline.stateful else None
-        with eos_errors_as_failures():
+        with eos_errors_as_failures(context):
             result = verify_pipeline(pipeline, spark.spark_session, kafka.connection(), full=config.full, lake=address)
+        if not result.holds:
+            refuse_retries(context)
         for finding in result.findings:
             if dg.AssetCheckKey(key, finding.name) not in context.selected_asset_check_keys:
                 continue
@@ -102,7 +104,6 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         name=AUDIT_CHECK,
         description="The Delta tables hold what the ledger records.",
         additional_deps=[table_key(pipeline, "audit_deliveries")],
-        retry_policy=retry_policy(),
     )
     def evaluate(
         context: dg.AssetCheckExecutionContext,
@@ -112,10 +113,12 @@ def audit_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         lake: LakeResource,
     ) -> dg.AssetCheckResult:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
-        with eos_errors_as_failures():
+        with eos_errors_as_failures(context):
             start = {} if config.full else last_compared(context.instance, audit_check_key(pipeline), tables)
             comparison = compare_with_ledger(tables, start)
         finding = comparison.finding
+        if not finding.holds:
+            refuse_retries(context)
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),
@@ -156,9 +159,13 @@ def declared_check(pipeline: Pipeline, check: Check) -> dg.AssetChecksDefinition
     @dg.asset_check(
         asset=sink_keys(pipeline)[0], name=check.name, description=check.description, blocking=check.blocking
     )
-    def evaluate(kafka: KafkaResource, spark: SparkResource) -> dg.AssetCheckResult:
-        with eos_errors_as_failures():
+    def evaluate(
+        context: dg.AssetCheckExecutionContext, kafka: KafkaResource, spark: SparkResource
+    ) -> dg.AssetCheckResult:
+        with eos_errors_as_failures(context):
             finding = check.evaluate(pipeline, spark.spark_session, kafka.connection())
+        if not finding.holds:
+            refuse_retries(context)
         return dg.AssetCheckResult(
             passed=finding.holds,
             severity=severity(finding),

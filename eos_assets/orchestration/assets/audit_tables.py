@@ -15,7 +15,6 @@ from eos_assets.orchestration.lineage import TABLES, column_lineage, column_sche
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import retry_policy
 
 DESCRIPTIONS = {
     "audit_transactions": "One row per committed transaction: the ledger.",
@@ -48,13 +47,7 @@ def audit_tables(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.As
         for table, columns in TABLES.items()
     ]
 
-    @dg.multi_asset(
-        specs=specs,
-        name=f"{pipeline.name}_audit",
-        pool=f"{pool_name(pipeline)}_audit",
-        retry_policy=retry_policy(),
-        can_subset=True,
-    )
+    @dg.multi_asset(specs=specs, name=f"{pipeline.name}_audit", pool=f"{pool_name(pipeline)}_audit", can_subset=True)
     def materialize(
         context: dg.AssetExecutionContext,
         config: AuditConfig,
@@ -63,7 +56,7 @@ def audit_tables(pipeline: Pipeline, declared: Sequence[Pipeline] = ()) -> dg.As
         lake: LakeResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
         tables = AuditTables(pipeline, spark.spark_session, kafka.connection(), lake.address())
-        with eos_errors_as_failures():
+        with eos_errors_as_failures(context):
             states = tables.update(rebuild=config.rebuild)
         for state in states:
             key = table_key(pipeline, state.name)

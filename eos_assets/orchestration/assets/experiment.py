@@ -59,7 +59,7 @@ def experiment(
     def report_progress(done: int, cell: Cell) -> None:
         context.log.info(f"{done} cells are done, next: {cell}")
 
-    with eos_errors_as_failures():
+    with eos_errors_as_failures(context):
         result = run_experiment(config.matrix(), spark.spark_session, kafka.connection(), report_progress)
     anomalies = find_anomalies(result.results)
     if anomalies:

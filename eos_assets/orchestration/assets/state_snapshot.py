@@ -11,7 +11,6 @@ from eos_assets.orchestration.logs import forward_messages
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import retry_policy
 from eos_assets.run.state_snapshot import update_snapshot
 from eos_assets.state.snapshot import Snapshot
 
@@ -30,18 +29,13 @@ def state_snapshot(pipeline: Pipeline) -> dg.AssetsDefinition:
         kinds={"delta", "spark"},
     )
 
-    @dg.multi_asset(
-        specs=[spec],
-        name=f"{pipeline.name}__state",
-        pool=f"{pool_name(pipeline)}_state",
-        retry_policy=retry_policy(),
-    )
+    @dg.multi_asset(specs=[spec], name=f"{pipeline.name}__state", pool=f"{pool_name(pipeline)}_state")
     def materialize(
         context: dg.AssetExecutionContext, kafka: KafkaResource, spark: SparkResource, lake: LakeResource
     ) -> dg.MaterializeResult[None]:
         pipeline_context = PipelineContext(pipeline, spark.spark_session, kafka.connection())
         snapshot = Snapshot(pipeline_context, lake.address())
-        with eos_errors_as_failures(), forward_messages(context.log):
+        with eos_errors_as_failures(context), forward_messages(context.log):
             rows = update_snapshot(pipeline_context, snapshot)
         positions = {part.partition: part.position for part in snapshot.parts}
         return dg.MaterializeResult(

@@ -17,6 +17,7 @@ from eos_assets.orchestration.partitions import topic_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.orchestration.retries import refuse_retries
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
@@ -67,6 +68,8 @@ def transactional_topic(
             report = run_pipeline(pipeline, spark.spark_session, kafka.connection(), options)
         if not report.complete:  # some transactions may have been committed
             yield from materializations(pipeline, specs, report, sorted({entry.partition for entry in report.entries}))
+            if report.refused:
+                refuse_retries(context)
             raise dg.Failure(failure_description(report), allow_retries=not report.refused)
         for event in materializations(pipeline, specs, report, partitions):
             if event.asset_key in context.selected_asset_keys:
