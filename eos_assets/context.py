@@ -28,5 +28,5 @@ class PipelineContext:
 
     @property
     def exactly_once(self) -> bool:
-        """False for the two weaker deliveries, whose ledger is not atomic with their output."""
+        """False for the baseline deliveries, whose ledger is not atomic with their output."""
         return self.mode is Mode.EXACTLY_ONCE

@@ -27,6 +27,6 @@ class Attempt:
         return self.job.batching.timeout_ms / 1000
 
     def reach(self, failpoint: str, start: int | None = None) -> None:
-        """Mark a step of the protocol: the place where an experiment or a test injects its faults."""
+        """Pass a failpoint of the protocol, where experiments and tests inject their faults."""
         offset = self.planned.start if start is None else start
         self.job.faults.reach(failpoint, self.partition, offset, self.job.run_attempt, self.task_attempt)

@@ -1,6 +1,6 @@
 """How the records of one source partition are written and committed: the interface between writer and delivery.
 
-Production has one delivery, `TransactionalDelivery`. The two weaker ones in `eos_assets.experiment` exist to be
+Production has one delivery, `TransactionalDelivery`. The baseline deliveries in `eos_assets.experiment` exist to be
 compared with it.
 """
 
@@ -24,12 +24,14 @@ class OpenBatch(Protocol):
     def begin(self, next_offset: int) -> None:
         """Called before the records up to this source offset are produced, more than once in a batch."""
 
-    def commit(self, next_offset: int) -> LedgerEntry: ...
+    def commit(self, next_offset: int) -> LedgerEntry:
+        """Commit the records, and this source offset as the next one to process."""
 
     def settle(self) -> None:
         """Called after a commit that another batch follows."""
 
-    def abandon(self, failure: BaseException) -> None: ...
+    def abandon(self, failure: BaseException) -> None:
+        """Called instead of `commit` after a failure."""
 
     def close(self) -> None: ...
 
@@ -40,7 +42,8 @@ class OpenBatch(Protocol):
 class Delivery(Protocol):
     """The batches of one source partition, one after the other."""
 
-    def open(self) -> OpenBatch | NothingToWrite: ...
+    def open(self) -> OpenBatch | NothingToWrite:
+        """Open the batch after what is committed, unless the attempt has nothing to write."""
 
     def prepare_next(self) -> None:
         """Called before a commit that another batch follows."""

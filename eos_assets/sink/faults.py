@@ -4,10 +4,11 @@ FAILPOINTS = ("before_init", "after_init", "mid_read", "mid_produce", "after_off
 
 
 class NoFaults:
-    """Called at each failpoint, and does nothing."""
+    """The faults of production: none."""
 
     def reach(self, failpoint: str, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
-        """
+        """Pass a failpoint.
+
         Args:
             failpoint: one of `FAILPOINTS`.
             partition: the source partition.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-#: More rows than this are held on disk, so that memory stays flat however many outputs a record has.
+#: More than this is held on disk, so that memory stays flat however many outputs a record has.
 ROWS = 50_000
 BYTES = 32 << 20
 

@@ -1,4 +1,4 @@
-"""What the driver asks of the tasks of one Spark job: plain data that travels to the workers."""
+"""The description of one Spark job: plain data that travels from the driver to its tasks."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,15 +34,15 @@ class Job:
     run: str
     run_attempt: int
     code_version: str
-    #: Every source record must give at least one row.
+    #: Whether every source record must give at least one row.
     total: bool
     batching: Batching
     #: `batch.size` of the producer: at most the smallest `max.message.bytes` of the topics that are written.
     batch_bytes: int = BATCH_BYTES
     faults: NoFaults = field(default_factory=NoFaults)
-    #: None: transactional.
+    #: None: `TransactionalDelivery`.
     delivery: "OpenDelivery | None" = None
-    #: The job writes a single record, as a dead letter, because the transform raises on it.
+    #: Whether the job writes a single record, as a dead letter, because the transform raises on it.
     isolated: bool = False
     #: The changelog topics of a stateful pipeline; rows refer to them by their index.
     changelogs: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Reading ahead: Arrow batches are read from Spark while a transaction opens or commits."""
+"""Reads Arrow batches from Spark ahead of the writer, while a transaction opens or commits."""
 
 import threading
 from collections import deque

@@ -21,8 +21,10 @@ MAX_OUTPUTS = 1_000_000
 
 
 class RangeWriter:
-    """Writes the planned range, from the position of its first open batch on. Rows arrive in the order of their
-    origins."""
+    """Writes the planned range, from the position of its first open batch on.
+
+    Rows arrive in the order of their origins.
+    """
 
     def __init__(self, attempt: Attempt, delivery: Delivery, first: OpenBatch) -> None:
         self.attempt = attempt
@@ -35,8 +37,9 @@ class RangeWriter:
         self.commit_seconds = 0.0
         self.last_offset = self.planned.start - 1
         self.next_ordinal = 0
-        #: The ordinal of the last record before the batch, None if the task did not see it; and of the last in it.
+        #: The ordinal of the last record before the open batch; None if the task did not see that record.
         self.ordinal_before = -1 if self.position == self.planned.start else None
+        #: The ordinal of the last record in the open batch.
         self.last_ordinal = -1
         self.held: HeldRows | None = None
         #: Store and key of the last state change.
@@ -184,7 +187,7 @@ class RangeWriter:
             return
         if self.job.total:
             raise self._record_left_out(None, visible)
-        self.ordinal_before = None  # records were dropped that nothing counted
+        self.ordinal_before = None  # the number of records dropped at the end is unknown
 
     def _count_dropped(self) -> int | None:
         """The number of records of the batch that gave no row; None if the task did not see all of them."""

@@ -1,4 +1,4 @@
-"""The way of records to the producer: as fast as it has room, with the meaning of what the brokers reject."""
+"""Hands records to the producer as fast as it has room, and explains why a record was rejected."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.auth_errors import PermissionDenied, denied_resource
+from eos_assets.kafka.headers import Header
 from eos_assets.kafka.producer import NotQueued, Producer
 from eos_assets.sink.errors import FENCED, Fatal, Fenced
 from eos_assets.sink.job import Job
@@ -33,7 +34,8 @@ REJECTED = {
     KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it",
 }
 TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
-Header = tuple[str | None, bytes | None]
+#: A header as a transform returns it. Its key may be null, which Kafka does not accept.
+UncheckedHeader = tuple[str | None, bytes | None]
 NO_TARGETS: Mapping[tuple[str, int], Target] = {}
 
 
@@ -61,7 +63,7 @@ class RecordBuffer:
         self.producer.poll()
 
     def produce_rows(self, target: Target, rows: pa.RecordBatch) -> None:
-        """Produce records with headers or timestamps one by one, because librdkafka's batch call accepts neither."""
+        """Produce records that have headers or timestamps, one by one: the call for an array accepts neither."""
         for number, row in enumerate(rows.to_pylist()):
             headers = [(h["key"], h["value"]) if h else (None, None) for h in row.get("headers") or []]
             self.produce_one(target, row["o_offset"], row["key"], row["value"], headers, row.get("timestamp"))
@@ -74,7 +76,7 @@ class RecordBuffer:
         origin: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Sequence[Header],
+        headers: Sequence[UncheckedHeader],
         timestamp: int | None = None,
     ) -> None:
         valid_headers = self._check_headers(headers, origin)
@@ -99,8 +101,10 @@ class RecordBuffer:
             self.producer.poll(0.01)
 
     def flush(self, targets: Mapping[tuple[str, int], Target] = NO_TARGETS) -> None:
-        """Wait for every delivery report. A record that a broker never accepts is reported first: the others may only
-        have been discarded with it."""
+        """Wait for every delivery report, and raise the first failure.
+
+        A record that a broker never accepts comes first, because the others may only have been discarded with it.
+        """
         seconds = self.job.batching.timeout_ms / 1000
         if missing := self.producer.flush(seconds):
             raise Fatal(f"{missing} records were not acknowledged within {seconds:.0f} s")
@@ -109,7 +113,7 @@ class RecordBuffer:
             record = self._rejected(targets.get((topic, partition))) if error.code() in REJECTED else "a record"
             raise self._explain(error, f"{record} was not delivered to {topic}/{partition}")
 
-    def _check_headers(self, headers: Sequence[Header], origin: int) -> list[tuple[str, bytes | None]]:
+    def _check_headers(self, headers: Sequence[UncheckedHeader], origin: int) -> list[Header]:
         """The headers, if librdkafka can write their keys: it would cut one at a NUL."""
         valid = []
         for key, content in headers:

@@ -1,4 +1,4 @@
-"""What one transaction writes to one partition of a topic."""
+"""The records of one transaction batch in one partition of a topic, and their provenance map."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ def concatenate_slice(ranges: Iterable[range], low: int, high: int) -> Integers:
     """The elements [low, high) of the concatenated ranges."""
     arrays, begin = [np.zeros(0, np.int64)], 0
     for offsets in ranges:
-        part = offsets[max(0, low - begin) : max(0, high - begin)]
-        arrays.append(np.arange(part.start, part.stop))
+        chosen = offsets[max(0, low - begin) : max(0, high - begin)]
+        arrays.append(np.arange(chosen.start, chosen.stop))
         begin += len(offsets)
     return np.concatenate(arrays)

@@ -1,7 +1,7 @@
-"""The records of one transaction, and all that its ledger entry and its provenance map record about them."""
+"""The records of one transaction batch, with its provenance maps and its ledger entry."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.headers import UnreadableHeadersError, headers_of
+from eos_assets.kafka.headers import Header, UnreadableHeadersError, headers_of
 from eos_assets.kafka.message_array import message_array
 from eos_assets.kafka.producer import Producer
 from eos_assets.log.dead_letter import dead_letter_headers
@@ -20,14 +20,17 @@ from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.errors import Fatal
 from eos_assets.sink.job import Job
 from eos_assets.sink.numbering import Numbering
-from eos_assets.sink.record_buffer import Header, RecordBuffer
+from eos_assets.sink.record_buffer import RecordBuffer
 from eos_assets.sink.router import Integers, Router
 from eos_assets.sink.target import Target
 
 
 class TransactionBatch:
-    """What one transaction holds so far. For a delivered output only its part of the encoded map stays in memory, for a
-    skip its offset."""
+    """What one transaction holds so far.
+
+    A record leaves the memory when it is delivered: of an output only its row of the encoded map stays, of a skip its
+    offset.
+    """
 
     def __init__(self, job: Job, partition: int, start: int, producer: Producer) -> None:
         self.job = job
@@ -85,7 +88,7 @@ class TransactionBatch:
             self._write_outputs(rows, offsets, sequences)
 
     def _note_files(self, digests: pa.StringArray, offsets: Integers) -> None:
-        """Keep one digest for each origin, and refuse a second one that differs."""
+        """Keep the content digest of each origin, and refuse a second one that differs."""
         valid = digests.is_valid().to_numpy(zero_copy_only=False)
         for offset, digest in zip(offsets[valid].tolist(), digests.drop_null().to_pylist(), strict=True):
             if self.files.setdefault(str(offset), digest) != digest:
@@ -152,8 +155,10 @@ class TransactionBatch:
         self.dead += len(offsets)
 
     def complete(self, next_offset: int, task_attempt: int, *, genesis: bool) -> LedgerEntry:
-        """Wait until every record has its offset, then produce the provenance map and the ledger entry. They are not
-        delivered yet when this returns; `flush` of the buffer waits for them."""
+        """Wait until every record has its offset, then produce the provenance maps and the ledger entry.
+
+        They are not delivered yet when this returns; `flush` of the buffer waits for them.
+        """
         self.buffer.flush(self.targets)
         self._check_deliveries()
         names = self.job.names
@@ -201,23 +206,23 @@ class TransactionBatch:
         """Each offset once, although the rows of one record may come in several Arrow batches."""
         return np.unique(np.concatenate(self.skipped)) if self.skipped else np.zeros(0, np.int64)
 
-    def _sink_parts(self) -> Iterator[WrittenRange]:
+    def _sink_ranges(self) -> Iterator[WrittenRange]:
         for _, target in sorted(self.targets.items()):
-            yield self._part(target)
+            yield self._written_range(target)
 
-    def _part(self, target: Target) -> WrittenRange:
+    def _written_range(self, target: Target) -> WrittenRange:
         ranges = self.producer.delivered[target.topic, target.partition]
         first, last = min(r.start for r in ranges), max(r.stop for r in ranges) - 1
         return WrittenRange(target.topic, target.partition, target.count, first, last, target.digest)
 
-    def _state_parts(self) -> Iterator[WrittenRange]:
-        """One for each changelog; where nothing changed, with the previous mark."""
+    def _state_ranges(self) -> Iterator[WrittenRange]:
+        """One for each changelog. Where nothing changed, its last offset is that of the loaded state."""
         for topic in self.job.changelogs:
             target = self.changes.get((topic, self.partition))
             if target is None:
                 yield WrittenRange(topic, self.partition, 0, -1, self.job.marks[self.partition][topic], 0)
             else:
-                yield self._part(target)
+                yield self._written_range(target)
 
     def _entry(self, next_offset: int, task_attempt: int) -> LedgerEntry:
         return LedgerEntry(
@@ -231,7 +236,7 @@ class TransactionBatch:
             skipped=len(self._skipped_offsets()),
             dead=self.dead,
             dropped=self.dropped,
-            sinks=tuple(self._sink_parts()),
+            sinks=tuple(self._sink_ranges()),
             run=self.job.run,
             run_attempt=self.job.run_attempt,
             task_attempt=task_attempt,
@@ -243,11 +248,11 @@ class TransactionBatch:
             files=self.files,
             repeats=self.repeats,
             isolated=int(self.job.isolated),
-            state=tuple(self._state_parts()),
+            state=tuple(self._state_ranges()),
         )
 
 
-def original_headers(original: Message) -> Sequence[Header]:
+def original_headers(original: Message) -> list[Header]:
     """The headers of a record, or one that explains why the client could not decode them."""
     try:
         return headers_of(original)

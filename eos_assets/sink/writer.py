@@ -1,4 +1,4 @@
-"""One source partition in one task, from its rows to its outcome."""
+"""Writes the rows of one source partition, and turns every error into an outcome or a retry."""
 
 import contextlib
 import itertools
@@ -28,7 +28,7 @@ ENDED = {AlreadyDone: Code.ALREADY_DONE, StalePlan: Code.STALE_PLAN, OffsetsMove
 
 
 class PartitionWriter:
-    """Writes one source partition, and reports the outcome."""
+    """Writes one source partition in one task attempt."""
 
     def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
         self.attempt = Attempt(job, planned, task_attempt, CommittedReader(job.kafka, job.names))
@@ -38,7 +38,7 @@ class PartitionWriter:
         self.writer: RangeWriter | None = None
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
-        """Raise what Spark's next attempt may heal; everything else is an outcome with its code."""
+        """Write the rows, and return the outcome. Raise only what Spark's next attempt may heal."""
         try:
             return self._write(rows)
         except Exception as failure:
