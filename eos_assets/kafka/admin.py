@@ -1,4 +1,4 @@
-"""Topics are created as declared and compared with their declaration, but never altered."""
+"""Creates topics as declared, and compares existing ones with their declaration without altering them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -141,8 +141,8 @@ def await_visible(names: set[str], connection: Connection) -> None:
         )
 
 
-def has_partitions(topic: str, count: int, connection: Connection) -> bool:
-    """Whether a topic has this number of partitions, now or soon: brokers learn of growth later than the controller."""
+def await_partitions(topic: str, count: int, connection: Connection) -> bool:
+    """Wait until the brokers report this number of partitions, later than the controller. False if they do not."""
     return poll_until(lambda: len(connection.partitions(topic)) >= count, CREATE_SECONDS, POLL_SECONDS)
 
 

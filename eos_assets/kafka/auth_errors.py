@@ -1,4 +1,4 @@
-"""Errors about permissions, credentials and certificates, with their remedies."""
+"""Recognizes errors about permissions, credentials and certificates, and words them for the user."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Where partitions begin and end."""
+"""Reads where partitions begin and end, or which offset belongs to a time."""
 
 import itertools
 from collections.abc import Collection, Iterable

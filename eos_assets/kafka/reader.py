@@ -1,4 +1,4 @@
-"""Reading ranges of partitions: what is committed, in order, past transaction markers and aborted records."""
+"""Reads ranges of partitions in order, past transaction markers and aborted records."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +14,14 @@ TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
 #: The group of consumers that join no group: brokers require a permission on it nevertheless.
 READER_GROUP = "eos-reader"
+
+#: The settings of a consumer that is assigned partitions, joins no group and commits nothing.
+ASSIGNED_CONSUMER = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+}
 
 #: Topic and partition.
 PartitionId = tuple[str, int]
@@ -35,15 +43,13 @@ class PartitionUnreadable(EosError):
 def open_consumer(connection: Connection, isolation: str = "read_committed") -> Consumer:
     """A consumer that is assigned partitions, joins no group and commits nothing."""
     return Consumer(
-        connection.config(
-            group_id=READER_GROUP,
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            auto_offset_reset="error",
-            isolation_level=isolation,
-            enable_partition_eof=True,
-            fetch_wait_max_ms=10,  # a fetch that waits for more records delays every later one
-        )
+        {
+            **connection.config(),
+            **ASSIGNED_CONSUMER,
+            "group.id": READER_GROUP,
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 10,  # a fetch that waits for more records delays every later one
+        }
     )
 
 

@@ -1,4 +1,4 @@
-"""One read_committed consumer of the ledger, the group offset and single source records."""
+"""Reads the ledger, the group offset and single source records, with one read_committed consumer."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.reader import read_last_record, read_range, watermarks
+from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
@@ -20,7 +20,7 @@ NEARBY_OFFSETS = 1000
 
 
 class CommittedReader:
-    """Reads what is committed. It is assigned partitions, joins no group and commits nothing."""
+    """Reads what is committed in the topics of one pipeline. Its consumer is assigned partitions and joins no group."""
 
     def __init__(self, kafka: dict[str, Any], names: Names) -> None:
         self.names = names
@@ -28,12 +28,9 @@ class CommittedReader:
         self.connected = False
         self.config = {
             **kafka,
+            **ASSIGNED_CONSUMER,
             "group.id": names.group,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            "enable.partition.eof": True,
             "fetch.wait.max.ms": 1,
             # Right after a commit the group offset is unstable for some milliseconds.
             "retry.backoff.ms": 5,
@@ -54,7 +51,7 @@ class CommittedReader:
         `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
         message = read_last_record(self.consumer, self.names.ledger, partition, end, low)
-        self.consumer.unassign()  # otherwise it fetches again, a thousand times a second
+        self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
         return None if message is None else ledger.read(message)
 
     def ledger_is_settled(self, partition: int) -> bool:
@@ -103,10 +100,10 @@ class CommittedReader:
         for offset in offsets:
             if position is None or not position <= offset < position + NEARBY_OFFSETS:
                 self.consumer.assign([TopicPartition(self.names.source, partition, offset)])
-            yield self.read_on(partition, offset)
+            yield self._read_forward(partition, offset)
             position = offset + 1
 
-    def read_on(self, partition: int, wanted: int) -> Message:
+    def _read_forward(self, partition: int, wanted: int) -> Message:
         """Read forward to the record at this offset."""
         deadline = Deadline(TIMEOUT_SECONDS)
         while not deadline.passed:

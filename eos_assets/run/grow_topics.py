@@ -5,7 +5,7 @@ from confluent_kafka.admin import NewPartitions
 
 from eos_assets.context import PipelineContext
 from eos_assets.errors import EosError
-from eos_assets.kafka.admin import await_visible, has_partitions
+from eos_assets.kafka.admin import await_partitions, await_visible
 from eos_assets.kafka.auth_errors import denied_resource
 from eos_assets.kafka.connection import Connection
 
@@ -31,11 +31,11 @@ def grow(connection: Connection, topic: str, partitions: int) -> None:
         future.result()
     except KafkaException as error:
         grown_by_another_run = error.args[0].code() == KafkaError.INVALID_PARTITIONS
-        if not (grown_by_another_run and has_partitions(topic, partitions, connection)):
+        if not (grown_by_another_run and await_partitions(topic, partitions, connection)):
             if not denied_resource(error.args[0]):
                 raise
             raise may_not_grow(connection, topic, partitions) from error
-    has_partitions(topic, partitions, connection)  # the brokers learn of them later than the controller
+    await_partitions(topic, partitions, connection)  # the brokers learn of them later than the controller
     await_visible({topic}, connection)
 
 
