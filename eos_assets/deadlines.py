@@ -1,4 +1,4 @@
-"""Waiting: deadlines and polling, so that no loop keeps its own clock."""
+"""Deadlines and polling, so that no loop keeps its own clock."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a unit test of a transform needs: source records without Kafka, and results to compare."""
+"""Source records without Kafka, and results to compare, for unit tests of transforms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,11 +51,13 @@ def sample_records(spark: "SparkSession", rows: Sequence[tuple[Content, Content]
 
 def results(rows: "DataFrame") -> list[Result]:
     """What a transform returned, in the order of the source records."""
-    found = []
-    for row in (row.asDict() for row in rows.collect()):
-        place = (row["origin"].partition, row["origin"].offset, row.get("sequence") or 0)
-        found.append((place, result(row)))
-    return [entry for _, entry in sorted(found, key=lambda entry: entry[0])]
+    returned = [row.asDict() for row in rows.collect()]
+    return [result(row) for row in sorted(returned, key=position)]
+
+
+def position(row: dict[str, Any]) -> tuple[int, int, int]:
+    """The place of a row in the order of the source records and of the outputs of each."""
+    return row["origin"].partition, row["origin"].offset, row.get("sequence") or 0
 
 
 def result(row: dict[str, Any]) -> Result:

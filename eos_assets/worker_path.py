@@ -1,4 +1,4 @@
-"""Takes Spark's own archives off the module path of a worker that has PySpark installed.
+"""Removes Spark's own archives from the module path of a worker that has PySpark installed.
 
 Spark puts pyspark.zip, py4j's zip and a jar on the path, and before every task a worker reads their tables of contents
 again, in plain Python: a good part of a second of CPU (docs/decisions/0010).
@@ -19,8 +19,11 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def drop_archives() -> None:
-    """Take the archives off this process's path, for later tasks. Modules that are imported already stay, so the
-    installed PySpark must have the version that is running: a module imported later would not fit otherwise."""
+    """Remove the archives from the path of this process, for its later tasks.
+
+    Modules that are imported already stay, and later ones come from the installed PySpark. So it must have the version
+    that is running.
+    """
     archives = {entry for entry in sys.path if ARCHIVE.match(entry)}
     running = sys.modules.get("pyspark")
     if not archives or (running and running.__version__ != installed_version()):
