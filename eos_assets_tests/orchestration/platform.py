@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration import retries
 from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.orchestration.faulty_runs import FaultyRunConfig
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
@@ -28,8 +26,7 @@ class Platform:
     defs: dg.Definitions = field(init=False)
 
     def __post_init__(self) -> None:
-        with patch.object(retries, "FIRST_DELAY_SECONDS", 0.1):
-            pipelines = pipeline_definitions([self.lab.pipeline], run_config=FaultyRunConfig)
+        pipelines = pipeline_definitions([self.lab.pipeline], run_config=FaultyRunConfig)
         self.defs = dg.Definitions.merge(pipelines, dg.Definitions(resources=self.resources()))
 
     @property
