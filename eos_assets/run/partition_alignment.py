@@ -48,13 +48,13 @@ class Aligned:
     """The outcomes of a task that gets each source partition whole and in order."""
 
     outcomes: "DataFrame"
-    #: Whether the transform has a shuffle, so that its rows are brought back to their partition.
+    #: Whether the rows had to be repartitioned.
     shuffled: bool
 
 
 def align_to_source(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int) -> Aligned:
-    """Let a task run on the rows of each source partition, whole and in order. Where no repartitioning is needed, the
-    plan that was examined is the one that runs.
+    """Apply a task to the rows of each source partition, whole and in order. They are repartitioned if the plan may not
+    keep them together, and only sorted if it may change their order.
 
     Args:
         rows: the rows for the task.

@@ -19,7 +19,7 @@ from eos_assets.run.preflight.topics import existing_topics
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The offsets of one source partition, and the range that a run would write."""
+    """The position and the offsets of one source partition, and the range that a run would write."""
 
     partition: int
     #: The next offset to write.

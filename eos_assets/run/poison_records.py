@@ -65,9 +65,9 @@ class PoisonRecords:
     def refusal(self, plans: list[PartitionPlan], failure: SparkFailure) -> EosError:
         """The error that stops the run, with the place of the record as far as it can be found."""
         return EosError(
-            f"The transform of {self.context.pipeline.name} raises on {self._locate(plans)}: {failure.described}",
-            "Correct it, or let it return an `error` for such records, or declare on_error='isolate' to isolate them. "
-            "What was committed before stays; nothing of the failed transactions is visible.",
+            f"The transform of {self.context.pipeline.name} raises on {self._locate(plans)}: {failure.described}. What "
+            "was committed before stays; nothing of the failed transactions is visible.",
+            "Correct it, or let it return an `error` for such records, or declare on_error='isolate' to isolate them.",
         )
 
     def _locate(self, plans: list[PartitionPlan]) -> str:

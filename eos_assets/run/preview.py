@@ -56,7 +56,7 @@ def transform_records(context: PipelineContext, count: int) -> tuple["DataFrame"
     refuses."""
     pipeline, topic = context.pipeline, context.pipeline.source.name
     ends = {p: each.stable for p, each in bounds(context.kafka, topic).items() if each.stable > each.start}
-    firsts = first_offsets_of_last(context.kafka, topic, ends, count)
+    firsts = starts_of_last_records(context.kafka, topic, ends, count)
     ranges = [OffsetRange(p, first, ends[p]) for p, first in firsts.items()]
     if not ranges:
         return None
@@ -81,7 +81,7 @@ def fold_records(context: PipelineContext, count: int) -> tuple["DataFrame", "Da
         chosen = {r.partition for r in ranges}
         source, rows = fold(context, ranges, state.load({p.partition: p.tail for p in plans if p.partition in chosen}))
         return source, rows
-    firsts = first_offsets_of_last(kafka, topic, {p.partition: p.stable_end for p in plans}, count)
+    firsts = starts_of_last_records(kafka, topic, {p.partition: p.stable_end for p in plans}, count)
     if not firsts:
         return None
     ranges = [OffsetRange(p.partition, p.log_start, p.stable_end) for p in plans]
@@ -107,9 +107,9 @@ def fold(
     return source, rows.select(*names, origin)
 
 
-def first_offsets_of_last(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
-    """Partition → the first offset of its last `count` visible records, without partitions that have none. The last
-    offsets may be markers and aborted records."""
+def starts_of_last_records(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
+    """Partition → the offset at which its last `count` visible records start, without partitions that have none. The
+    last offsets may be markers and aborted records."""
     consumer = open_consumer(connection)
     try:
         messages = {p: read_last_records(consumer, topic, p, end, count) for p, end in ends.items()}
@@ -152,10 +152,10 @@ def collect_results(pipeline: Pipeline, result: "DataFrame") -> list["Row"]:
             f"The transform of {pipeline.name} raises: {classify(failure).described}. Nothing was written.",
             "Correct it, or let it return an `error` for such records.",
         ) from failure
-    return [with_texts(row, texts) for row in rows]
+    return [decode_texts(row, texts) for row in rows]
 
 
-def with_texts(row: "Row", texts: list[str]) -> "Row":
+def decode_texts(row: "Row", texts: list[str]) -> "Row":
     """A row with the bytes of these columns as text, as far as they are valid UTF-8."""
     from pyspark.sql import Row
 
@@ -165,6 +165,7 @@ def with_texts(row: "Row", texts: list[str]) -> "Row":
 
 
 def first_of_each_origin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Keep the first RESULTS rows of each source record."""
     last, count = None, 0
     for batch in batches:
         kept = []

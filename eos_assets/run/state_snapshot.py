@@ -44,9 +44,9 @@ def snapshot_rows(state: State, entries: dict[int, LedgerEntry], generation: str
     from pyspark.sql import functions as f
 
     spark, tails = state.context.spark, Tails(entries)
-    marks, frames = state.marks(tails), []
+    offsets, frames = state.changelog_offsets(tails), []
     for store, values in zip(state.stores, state.load_values(tails), strict=True):
-        places = [(p, e.next, marks[p][store.topic], generation, taken_ms) for p, e in entries.items()]
+        places = [(p, e.next, offsets[p][store.topic], generation, taken_ms) for p, e in entries.items()]
         columns = "partition int, position long, changelog_offset long, generation string, taken_ms long"
         positions = f.broadcast(spark.createDataFrame(places, columns))
         located = values.withColumn("store", f.lit(store.number)).join(positions, "partition")

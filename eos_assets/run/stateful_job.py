@@ -34,7 +34,7 @@ class StatefulJobRunner(JobRunner):
     def job(self, plans: Sequence[PartitionPlan], attempt: int) -> Job:
         return replace(
             super().job(plans, attempt),
-            marks=self.state.marks({plan.partition: plan.tail for plan in plans}),
+            changelog_offsets=self.state.changelog_offsets({plan.partition: plan.tail for plan in plans}),
             source_partitions=self.source_partitions,
             state_columns=self.state.columns,
         )

@@ -20,7 +20,7 @@ VERSION = 1
 #: The numbers of the stores.
 STATE, SEEN = 0, 1
 #: Microseconds are kept; a value that cannot be read is an error, never a null.
-JSON = {
+JSON_OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "mode": "FAILFAST",
@@ -71,7 +71,7 @@ def encode(names: list[str]) -> "Column":
     from pyspark.sql import functions as f
 
     version = f.lit(VERSION).alias("v")
-    return f.to_json(f.struct(version, f.struct(*names).alias("state")), JSON).cast("binary")
+    return f.to_json(f.struct(version, f.struct(*names).alias("state")), JSON_OPTIONS).cast("binary")
 
 
 def read_changelog(context: PipelineContext, store: Store, upto: dict[int, int], after: dict[int, int]) -> "DataFrame":
@@ -106,7 +106,7 @@ def decode(rows: "DataFrame", store: Store) -> "DataFrame":
     from pyspark.sql import functions as f
 
     schema = f"v int, state struct<{store.columns}>"
-    read = f.from_json(f.col("value").cast("string"), schema, JSON).alias("read")
+    read = f.from_json(f.col("value").cast("string"), schema, JSON_OPTIONS).alias("read")
     known = f.when(f.col("read.v") == VERSION, f.lit(True)).otherwise(
         f.raise_error(f.concat(f.lit(f"{store.topic} holds a state of an unknown version: "), f.col("read.v")))
     )

@@ -1,4 +1,4 @@
-"""Applies a stateful pipeline's function: what one job writes, made of its records and their state."""
+"""Applies the function of a stateful pipeline: makes what one job writes of its records and their state."""
 
 import functools
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from eos_assets.log.digest import digest_column
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.changelog import SEEN, STATE, column_types, encode, stores
 from eos_assets.transform.business_key import business_key
-from eos_assets.transform.result_schema import check_shape, worker_rows
+from eos_assets.transform.result_schema import check_schema, worker_rows
 from eos_assets.transform.spark_errors import raise_code
 from eos_assets.transform.user_code import check_pair, planning
 
@@ -117,7 +117,7 @@ class Folding:
         result = self.pipeline.fold(records, loaded[STATE].drop("partition"))
         check_pair(result, self.pipeline, self.ranges)
         outputs, changed = result
-        check_shape(outputs, self.pipeline.name)
+        check_schema(outputs, self.pipeline.name)
         self._check_changed(changed)
         return Folded(
             outputs=unite([worker_rows(outputs), *engine_rows]),
@@ -187,8 +187,8 @@ class Folding:
         name = self.pipeline.name
         if types.get("key") not in ("binary", "string"):
             raise EosError(
-                f"Pipeline {name}: the changed state has no column `key`, or one of another type than binary.",
-                "Return the key of the records along with the state's columns.",
+                f"Pipeline {name}: column `key` of the changed state is {types.get('key', 'missing')}.",
+                "Return the key of the records, which is binary, along with the state's columns.",
             )
         for column, kind in types.items():
             if column not in {"key", "deleted"} | set(declared):

@@ -104,14 +104,15 @@ class Snapshot:
         return young
 
     def usable_offsets(
-        self, tails: dict[int, Genesis | LedgerEntry | None], marks: dict[int, ChangelogOffsets]
+        self, tails: dict[int, Genesis | LedgerEntry | None], changelog_offsets: dict[int, ChangelogOffsets]
     ) -> dict[tuple[int, int], int]:
         """Source partition and store → the changelog offset up to which the snapshot holds its state."""
         topics = [store.topic for store in stores(self.context.pipeline)]
         return {
             (part.partition, part.store): part.changelog_offset
             for part in self.usable_parts()
-            if part.partition in tails and part.changelog_offset <= marks[part.partition][topics[part.store]]
+            if part.partition in tails
+            and part.changelog_offset <= changelog_offsets[part.partition][topics[part.store]]
         }
 
     def rows(self, store: Store, partitions: list[int]) -> "DataFrame":

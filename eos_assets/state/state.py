@@ -48,7 +48,7 @@ class State:
                     f"Declare the earlier state again, or {next_generation(pipeline)}.",
                 )
 
-    def marks(self, tails: Tails) -> dict[int, ChangelogOffsets]:
+    def changelog_offsets(self, tails: Tails) -> dict[int, ChangelogOffsets]:
         """Source partition → changelog → its last offset at the partition's ledger entry."""
         return {p: changelog_offsets(tail, [store.topic for store in self.stores]) for p, tail in tails.items()}
 
@@ -58,10 +58,11 @@ class State:
 
     def load_values(self, tails: Tails) -> list["DataFrame"]:
         """Load the same as partition, key and value."""
-        marks = self.marks(tails)
-        in_snapshot = self.snapshot.usable_offsets(tails, marks) if self.snapshot else {}
+        ends = self.changelog_offsets(tails)
+        in_snapshot = self.snapshot.usable_offsets(tails, ends) if self.snapshot else {}
         return [
-            self._load_store(store, {p: m[store.topic] for p, m in marks.items()}, in_snapshot) for store in self.stores
+            self._load_store(store, {p: last[store.topic] for p, last in ends.items()}, in_snapshot)
+            for store in self.stores
         ]
 
     def _load_store(self, store: Store, upto: dict[int, int], in_snapshot: dict[tuple[int, int], int]) -> "DataFrame":
@@ -82,30 +83,30 @@ class State:
 
     def check(self, tails: Tails) -> None:
         """Refuse a changelog that holds more than the ledger accounts for, or less: it would be another state."""
-        marks = self.marks(tails)
+        offsets = self.changelog_offsets(tails)
         for store in self.stores:
             ends = stable_ends(self.context.kafka, store.topic, sorted(tails))
             for partition, tail in tails.items():
-                self._check_partition(store, partition, tail, marks[partition][store.topic], ends[partition])
+                self._check_partition(store, partition, tail, offsets[partition][store.topic], ends[partition])
 
     def _check_partition(
-        self, store: Store, partition: int, tail: Genesis | LedgerEntry | None, mark: int, end: int
+        self, store: Store, partition: int, tail: Genesis | LedgerEntry | None, last: int, end: int
     ) -> None:
         pipeline, place = self.context.pipeline, f"{store.topic}/{partition}"
-        if mark >= end:
+        if last >= end:
             raise EosError(
-                f"{place} ends at offset {end}, but the state of the last transaction reaches to {mark}: the changelog "
+                f"{place} ends at offset {end}, but the state of the last transaction reaches to {last}: the changelog "
                 "was truncated, or deleted and created again.",
                 f"Restore it, or {next_generation(pipeline)}.",
             )
-        if end <= mark + 2:
-            return  # only the marker that ends the transaction which wrote the mark
-        unknown = next(read_partition(self.context.kafka, store.topic, partition, mark + 1, end), None)
+        if end <= last + 2:
+            return  # only the marker that ends the transaction that wrote the record at `last`
+        unknown = next(read_partition(self.context.kafka, store.topic, partition, last + 1, end), None)
         if unknown is None or self.has_moved(partition, tail):
             return
         raise EosError(
             f"{place} holds a record at offset {unknown.offset()}, and no transaction of the ledger wrote it: the "
-            f"state of {pipeline.name} ends at {mark}. Another producer wrote to the changelog, or the ledger lost its "
+            f"state of {pipeline.name} ends at {last}. Another producer wrote to the changelog, or the ledger lost its "
             "last entries. Nothing was written.",
             f"Restore the ledger, or {next_generation(pipeline)}.",
         )

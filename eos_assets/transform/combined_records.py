@@ -18,7 +18,6 @@ BY_ORIGIN = {
 }
 KEYS = re.compile(r"^(?:Left|Right) keys \[\d+\]: \[(.*)\]$", re.MULTILINE)
 ORIGIN = re.compile(r"origin#\d+")
-ONE_RECORD = "A transform is a function of one record, because a run may end at any offset"
 STATEFUL = "declare the pipeline with @stateful, which keeps what it combined from run to run"
 
 
@@ -34,7 +33,7 @@ def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
             raise refusal(
                 pipeline,
                 f"limits or samples its records ({operator.name} in its plan)",
-                "leave out limit(), offset() and sample().",
+                "Leave out limit(), offset() and sample().",
             )
     if pipeline.stateful:
         return
@@ -42,23 +41,23 @@ def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
         raise refusal(
             pipeline,
             "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)",
-            "leave it out; a function over batches is mapInArrow() or mapInPandas().",
+            "Leave it out. A function over batches is mapInArrow() or mapInPandas().",
         )
     if plan.in_subquery:
-        raise refusal(pipeline, "reads all its records in a subquery", f"to combine records, {STATEFUL}.")
+        raise refusal(pipeline, "reads all its records in a subquery", f"To combine records, {STATEFUL}.")
     for operator in plan.operators:
         if combines(operator, WINDOWS):
             raise refusal(
                 pipeline,
                 f"uses a window function ({operator.name} in its plan)",
-                f"to compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
+                f"To compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
                 "posexplode() or partition the window by `origin`.",
             )
         if combines(operator, AGGREGATES) or takes_table(operator, plan):
             raise refusal(
                 pipeline,
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
-                f"to combine records, {STATEFUL}; to skip repeated records, declare @stateful with "
+                f"To combine records, {STATEFUL}; to skip repeated records, declare @stateful with "
                 "`Unique(by, within)`; to combine the rows of one record, group by `origin`.",
             )
     for operator in plan.operators:
@@ -66,7 +65,7 @@ def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
             raise refusal(
                 pipeline,
                 f"joins its records with each other ({operator.name} in its plan)",
-                f"to compare a record with others, {STATEFUL}; to join the rows of one record, join on `origin`.",
+                f"To compare a record with others, {STATEFUL}; to join the rows of one record, join on `origin`.",
             )
 
 
@@ -89,6 +88,7 @@ def joins_by_origin(join: Operator) -> bool:
 
 def refusal(pipeline: Pipeline, problem: str, remedy: str) -> EosError:
     return EosError(
-        f"The transform of {pipeline.name} {problem}: its result depends on where a range is cut.",
-        f"{ONE_RECORD}: {remedy} Nothing was written.",
+        f"The transform of {pipeline.name} {problem}: its result depends on where a range is cut, and a run may end at "
+        "any offset. Nothing was written.",
+        remedy,
     )

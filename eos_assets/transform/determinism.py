@@ -49,9 +49,8 @@ def check_determinism(pipeline: Pipeline, records: "DataFrame", results: list["D
             or_declare = "" if pipeline.stateful else ", or declare deterministic=False: then no proof compares values"
             raise EosError(
                 f"The transform of {pipeline.name} uses {varying}: another attempt would write another result, and no "
-                "proof could compare it.",
-                f"Take ids and times from the record (`origin`, `timestamp`, a hash of `value`){or_declare}. Nothing "
-                "was written.",
+                "proof could compare it. Nothing was written.",
+                f"Take ids and times from the record (`origin`, `timestamp`, a hash of `value`){or_declare}.",
             )
 
 

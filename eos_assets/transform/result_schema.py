@@ -31,6 +31,9 @@ COLUMNS = {
     "content_digest": ({"string"}, "string"),
 }
 ORIGIN = {"partition": "int", "offset": "bigint", "ordinal": "bigint"}
+#: The largest key or value in fast batches, so that 10,000 rows take 80 MB at most. A larger one fails the job with a
+#: code, and the job runs again with careful batches.
+FAST_BYTES = 8 << 10
 
 
 def apply_transform(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
@@ -39,14 +42,14 @@ def apply_transform(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[O
         result = pipeline.transform(records)
         check_frame(result, pipeline, ranges)
         try:
-            check_shape(result, pipeline.name)
+            check_schema(result, pipeline.name)
         except EosError:  # a result that combines records has lost its origins, and keeping them would not help
             refuse_combined_records(source_plan(explain(result), pipeline.source.name), pipeline)
             raise
     return result
 
 
-def check_shape(result: "DataFrame", pipeline: str) -> None:
+def check_schema(result: "DataFrame", pipeline: str) -> None:
     """Refuse a result that cannot be written, before anything runs."""
     types = {field.name: field.dataType.simpleString() for field in result.schema.fields}
     repeated = sorted({name for name in result.columns if result.columns.count(name) > 1})
@@ -56,7 +59,7 @@ def check_shape(result: "DataFrame", pipeline: str) -> None:
     if types.get("origin") != f"struct<{origin}>":
         raise EosError(
             f"The result of {pipeline} has no column `origin`{', or a changed one' * ('origin' in types)}.",
-            "Select it along (`records.select(…, 'origin')`): it names the source record that a row came from.",
+            "Select it too (`records.select(…, 'origin')`): it names the source record that a row came from.",
         )
     if "value" not in types:
         raise EosError(
@@ -67,8 +70,8 @@ def check_shape(result: "DataFrame", pipeline: str) -> None:
             continue
         if name not in COLUMNS:
             raise EosError(
-                f"The result of {pipeline} has a column `{name}`, which means nothing here.",
-                f"Drop it; a result may have {', '.join([*COLUMNS, 'origin'])}.",
+                f"The result of {pipeline} has an unknown column `{name}`.",
+                f"Drop it. A result may have {', '.join([*COLUMNS, 'origin'])}.",
             )
         if kind not in COLUMNS[name][0]:
             raise EosError(
@@ -84,11 +87,6 @@ def row_without_origin(pipeline: Pipeline) -> EosError:
         "Filter such rows out (`where origin is not null`), or join with `left`: a right or full outer join also "
         "returns what matches no record.",
     )
-
-
-#: The largest key or value in fast batches, so that 10,000 rows take 80 MB at most. A larger one fails the job with a
-#: code, and the job runs again with careful batches.
-FAST_BYTES = 8 << 10
 
 
 def worker_rows(result: "DataFrame", *, fast: bool = False) -> "DataFrame":

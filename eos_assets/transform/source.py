@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: The client's default of 500 records a poll halves the speed of the read.
-READER = {
+READER_OPTIONS = {
     "failOnDataLoss": "true",
     "includeHeaders": "true",
     "groupIdPrefix": READER_GROUP,
@@ -48,7 +48,7 @@ def read_ranges(
         .option("assign", json.dumps({topic: [r.partition for r in chosen]}))
         .option("startingOffsets", json.dumps({topic: starts}))
         .option("endingOffsets", json.dumps({topic: ends}))
-        .options(**{**spark_options(connection), **READER, **options})
+        .options(**{**spark_options(connection), **READER_OPTIONS, **options})
         .load()
     )
 

@@ -33,7 +33,7 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     assert lab.run(lake=lake).complete
     fresh = Snapshot(lab.context, lake)
     tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
-    assert len(fresh.usable_offsets(tails, State(lab.context).marks(tails))) == 4
+    assert len(fresh.usable_offsets(tails, State(lab.context).changelog_offsets(tails))) == 4
     assert held(lab, fresh) == held(lab), "snapshot and tail give what replaying everything gives"
     assert update_snapshot(lab.context, snapshot) == sum(map(len, held(lab)))
     changed = lab.with_(code_version="another")

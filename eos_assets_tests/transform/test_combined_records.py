@@ -62,13 +62,13 @@ COMBINING: dict[str, tuple[Transform, str, str]] = {
     "applyInPandas": (in_groups, "combines records", "@stateful"),
     "row_number": (first_of_key, "window", "@stateful"),
     "lag": (one_before, "window", "@stateful"),
-    "orderBy and limit": (lambda r: outputs(r.orderBy("value").limit(5)), "limits or samples", "leave out limit"),
-    "limit": (lambda r: outputs(r.limit(10)), "limits or samples", "leave out limit"),
-    "sample": (lambda r: outputs(r.sample(0.5, seed=1)), "limits or samples", "leave out limit"),
+    "orderBy and limit": (lambda r: outputs(r.orderBy("value").limit(5)), "limits or samples", "Leave out limit"),
+    "limit": (lambda r: outputs(r.limit(10)), "limits or samples", "Leave out limit"),
+    "sample": (lambda r: outputs(r.sample(0.5, seed=1)), "limits or samples", "Leave out limit"),
     "join with itself": (with_itself, "joins its records with each other", "join on `origin`"),
     "join with the record after it": (with_the_next, "joins its records with each other", "join on `origin`"),
-    "localCheckpoint": (lambda r: outputs(r.localCheckpoint()), "cannot follow back", "leave it out"),
-    "toPandas": (collected, "cannot follow back", "leave it out"),
+    "localCheckpoint": (lambda r: outputs(r.localCheckpoint()), "cannot follow back", "Leave it out"),
+    "toPandas": (collected, "cannot follow back", "Leave it out"),
     "subquery": (in_a_subquery, "in a subquery", "@stateful"),
 }
 
@@ -86,7 +86,7 @@ def test_a_transform_that_combines_records_is_refused(
             act()
         assert problem in refusal.value.problem
         assert remedy in refusal.value.remedy
-        assert "Select it along" not in refusal.value.remedy
+        assert "Select it too" not in refusal.value.remedy
     assert_nothing_written(lab)
 
 

@@ -85,7 +85,7 @@ def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeL
         "no column `origin`": lambda r: r.select("key", "value"),
         "or a changed one": lambda r: r.select("value", f.lit(1).alias("origin")),
         "no column `value`": lambda r: r.select("key", "origin"),
-        "`note`, which means nothing": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
+        "unknown column `note`": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
         "is bigint": lambda r: r.select(f.lit(1).cast("long").alias("value"), "origin"),
         "cannot be planned": lambda r: r.select("no_such_column", "origin"),
         "more than one column `value`": lambda r: r.select("value", f.col("key").alias("value"), "origin"),

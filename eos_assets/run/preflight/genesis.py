@@ -36,16 +36,17 @@ def check_genesis(context: PipelineContext, planned: Geneses, partitions: dict[s
         if genesis:
             check_state_genesis(context, genesis, partitions[pipeline.source.name])
         check_ids(pipeline, genesis, ids)
-    without = [partition for partition, genesis in geneses.items() if genesis is None]
-    if len(without) == len(geneses):
-        check_ids(pipeline, other_genesis(context, without, partitions), ids)
+    empty = [partition for partition, genesis in geneses.items() if genesis is None]
+    if len(empty) == len(geneses):
+        check_ids(pipeline, other_genesis(context, empty, partitions), ids)
     return ids
 
 
-def late_geneses(context: PipelineContext, without: list[int], partitions: dict[str, int]) -> Geneses:
-    """The geneses that another run has written since the plan. Provenance without a genesis is refused."""
-    names, written = context.names, partitions[context.names.provenance]
-    starts = {(names.provenance, p): 0 for p in without if p < written}
+def late_geneses(context: PipelineContext, empty: list[int], partitions: dict[str, int]) -> Geneses:
+    """The geneses that another run has written since the plan, when these ledger partitions were empty. Provenance
+    without a genesis is refused."""
+    names = context.names
+    starts = {(names.provenance, p): 0 for p in empty if p < partitions[names.provenance]}
     geneses: Geneses = {}
     for message in list(read_partitions(context.kafka, starts, limit=1)):
         partition = message.partition() or 0
@@ -56,9 +57,9 @@ def late_geneses(context: PipelineContext, without: list[int], partitions: dict[
     return geneses
 
 
-def other_genesis(context: PipelineContext, without: list[int], partitions: dict[str, int]) -> Genesis | None:
-    """A genesis of a partition that is not planned. If there is none, the sinks must be empty."""
-    others = sorted(set(range(partitions[context.names.ledger])) - set(without))
+def other_genesis(context: PipelineContext, empty: list[int], partitions: dict[str, int]) -> Genesis | None:
+    """A genesis of a ledger partition that is not planned. If there is none, the sinks must be empty."""
+    others = sorted(set(range(partitions[context.names.ledger])) - set(empty))
     genesis = first_genesis(context.kafka, context.names.ledger, others)
     if genesis is None and not context.pipeline.shared_sink:
         genesis = check_sinks(context, partitions)

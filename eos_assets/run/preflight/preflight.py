@@ -1,4 +1,4 @@
-"""The order of the questions. The first one that is answered with no ends the run, with a remedy."""
+"""Asks the questions in their order. The first one that is answered with no ends the run, with a remedy."""
 
 from dataclasses import dataclass
 
