@@ -70,7 +70,7 @@ def transactional_topic(
             yield from materializations(pipeline, specs, report, sorted({entry.partition for entry in report.entries}))
             if report.refused:
                 refuse_retries(context)
-            raise dg.Failure(failure_description(report), allow_retries=not report.refused)
+            raise dg.Failure(failure_description(report))
         for event in materializations(pipeline, specs, report, partitions):
             if event.asset_key in context.selected_asset_keys:
                 context.add_asset_metadata(event.metadata, event.asset_key, event.partition)
