@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from eos_assets.declare.names import Names
 from eos_assets.declare.options import Batching
 from eos_assets.errors import MEANINGS, Code, Reaction
+from eos_assets.log.ledger import ChangelogOffsets
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.sink.faults import NoFaults
 
@@ -47,7 +48,7 @@ class Job:
     #: The changelog topics of a stateful pipeline; rows refer to them by their index.
     changelogs: tuple[str, ...] = ()
     #: Source partition → changelog → the last offset that belongs to the state from which the job was planned.
-    marks: dict[int, dict[str, int]] = field(default_factory=dict)
+    changelog_offsets: dict[int, ChangelogOffsets] = field(default_factory=dict)
     #: Stateful pipelines: the number of source partitions, which may not change.
     source_partitions: int | None = None
     #: Stateful pipelines: the columns of the state and their types.

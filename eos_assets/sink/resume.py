@@ -91,7 +91,7 @@ def compare(attempt: Attempt, tail: Tail, group: int | None) -> Decision:
         exact=job.stateful,
     )
     if job.stateful and isinstance(decision, GoOn):
-        loaded, committed = job.marks[planned.partition], changelog_offsets(tail, job.changelogs)
+        loaded, committed = job.changelog_offsets[planned.partition], changelog_offsets(tail, job.changelogs)
         if loaded != committed:
             return StalePlan(
                 decision.position, f"the state was loaded at {loaded}, but {committed} is committed: plan again"

@@ -220,7 +220,8 @@ class TransactionBatch:
         for topic in self.job.changelogs:
             target = self.changes.get((topic, self.partition))
             if target is None:
-                yield WrittenRange(topic, self.partition, 0, -1, self.job.marks[self.partition][topic], 0)
+                last = self.job.changelog_offsets[self.partition][topic]
+                yield WrittenRange(topic, self.partition, 0, -1, last, 0)
             else:
                 yield self._written_range(target)
 
