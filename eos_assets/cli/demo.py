@@ -107,7 +107,8 @@ class Demo:
         self.instance = instance
         self.stderr = stderr
         self.squares = replace(squares, batching=Batching(records=BATCH_RECORDS))
-        self.results: dict[str, Any] = {}
+        #: The name of a pipeline and the result of one of its jobs.
+        self.results: list[tuple[str, Any]] = []
         declared = [self.squares, file_transactions, balances]
         resources = {
             "kafka": KafkaResource(bootstrap_servers=connection.bootstrap_servers, security_protocol="PLAINTEXT"),
@@ -140,22 +141,28 @@ class Demo:
         table.add_row("records read back committed", f"{committed:,}")
         console().print(table)
         show_materializations(self.results)
-        rows = [row for name, result in self.results.items() for row in checks.rows(name, result)]
+        rows = [row for name, result in self.results for row in checks.rows(name, result)]
         checks.show(rows)
         return committed == count and all(row["passed"] or row["severity"] == "WARN" for row in rows)
 
     def materialize(self, pipeline: Pipeline, activity: str, config: dict[str, object]) -> None:
-        """Materialize all partitions of one pipeline in one run, with its checks and tables."""
+        """Materialize all partitions of one pipeline in one run with its checks, then its tables."""
         from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 
         with self.stderr.status(f"{activity} …"):
             add_new_partitions(self.instance, pipeline.source.name, self.connection)
-            self.results[pipeline.name] = self.definitions.resolve_job_def(f"{pipeline.name}_job").execute_in_process(
-                instance=self.instance,
+            self.execute(
+                pipeline,
+                "job",
                 run_config={"ops": {pipeline.name: {"config": config}}, **checks.QUIET},
                 tags=range_tags(0, pipeline.source.partitions - 1),
-                raise_on_error=False,
             )
+            self.execute(pipeline, "audit_job", run_config=checks.QUIET)
+
+    def execute(self, pipeline: Pipeline, job: str, **options: Any) -> None:
+        definition = self.definitions.resolve_job_def(f"{pipeline.name}_{job}")
+        result = definition.execute_in_process(instance=self.instance, raise_on_error=False, **options)
+        self.results.append((pipeline.name, result))
 
     def announce_files(self) -> None:
         """Announce files of several formats, and one that does not exist: it becomes a dead letter."""
@@ -175,12 +182,12 @@ class Demo:
             return sum(1 for p in self.connection.partitions(sink) for _ in read_partition(self.connection, sink, p))
 
 
-def show_materializations(results: dict[str, Any]) -> None:
+def show_materializations(results: list[tuple[str, Any]]) -> None:
     names = ("range", "records_in", "records_out", "dead", "transactions", "attempts")
     table = Table("asset", "partition", *names, title="materializations", title_justify="left")
     tables = Table("asset", "rows", title="tables", title_justify="left")
     sinks = {sink.name for pipeline in (squares, file_transactions, balances) for sink in pipeline.sinks}
-    for result in results.values():
+    for _, result in results:
         for event in sorted(result.get_asset_materialization_events(), key=lambda e: str(e.partition)):
             metadata = event.materialization.metadata
             asset = event.asset_key.to_user_string()
