@@ -28,11 +28,11 @@ class Evidence:
 
     @property
     def context(self) -> PipelineContext:
-        return self.recomputation.frames.context
+        return self.recomputation.context
 
     @property
     def window(self) -> Window:
-        return self.recomputation.frames.window
+        return self.recomputation.window
 
     def finding(
         self, kind: str, holds: str, broken: str, *, name: str | None = None, severity: str = "error"

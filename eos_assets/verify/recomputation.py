@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from eos_assets.context import PipelineContext
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import ORDINAL, read_records
 from eos_assets.verify.observations import OBSERVATIONS
-from eos_assets.verify.proof_context import KEPT
 from eos_assets.verify.routing import expected_partitions
+from eos_assets.verify.scope import KEPT
 from eos_assets.verify.state_checker import StateChecker
 from eos_assets.verify.topic_frames import TopicFrames, union
+from eos_assets.verify.window.window import Window
 from eos_assets.worker_path import drop_archives
 
 if TYPE_CHECKING:
@@ -32,11 +34,19 @@ class Recomputation:
     frames: TopicFrames
     state: StateChecker | None = None
 
+    @property
+    def context(self) -> PipelineContext:
+        return self.frames.context
+
+    @property
+    def window(self) -> Window:
+        return self.frames.window
+
     @functools.cached_property
     def result_columns(self) -> list[str]:
         """The columns of the transform's result."""
-        everywhere = [OffsetRange(p, 0, 1) for p in self.frames.window.partitions]
-        return list(apply_transform(self.frames.context.pipeline, self._records(everywhere)).columns)
+        everywhere = [OffsetRange(p, 0, 1) for p in self.window.partitions]
+        return list(apply_transform(self.context.pipeline, self._records(everywhere)).columns)
 
     @property
     def declares_partitions(self) -> bool:
@@ -46,22 +56,23 @@ class Recomputation:
     def compares_dead_letters(self) -> bool:
         """Whether running the transform again must give the same dead letters. Not where records were set aside because
         it raises on them."""
-        context = self.frames.context
-        return context.exactly_once and self.state is None and context.pipeline.on_error == "stop"
+        pipeline = self.context.pipeline
+        repeatable = pipeline.deterministic and pipeline.on_error == "stop"
+        return repeatable and self.context.exactly_once and self.state is None
 
     @property
     def cuts(self) -> dict[str, str]:
         """The reader's option that cuts ranges in other places than the run did."""
-        return {"minPartitions": str(2 * len(self.frames.window.recomputable))}
+        return {"minPartitions": str(2 * len(self.window.recomputable))}
 
     def rows(self, **options: str) -> "DataFrame":
         """All rows that can be compared, as they travel to a worker."""
         from pyspark.sql import functions as f
 
-        recomputable = self.frames.window.recomputable
+        recomputable = self.window.recomputable
         if self.state is None:
             whole = self.transform(recomputable, **options)
-            if narrow_path(whole, self.frames.context.pipeline) is not None:
+            if narrow_path(whole, self.context.pipeline) is not None:
                 return whole
             return union([self.transform(half, **options) for half in self.halves()])
         starts = [f.lit(number) for r in recomputable for number in (r.partition, r.start)]
@@ -69,14 +80,14 @@ class Recomputation:
         return rows.where(f.col("o_offset") >= f.create_map(*starts)[f.col("o_partition")])
 
     def transform(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
-        return worker_rows(apply_transform(self.frames.context.pipeline, self.source_records(ranges, **options)))
+        return worker_rows(apply_transform(self.context.pipeline, self.source_records(ranges, **options)))
 
     def halves(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
         """All ranges, cut in two where no transaction began. After a shuffle a transform could combine records, and
         here they are others than in the run."""
         first, second = [], []
-        for r in self.frames.window.recomputable:
-            starts = {entry.start for entry in self.frames.window.partitions[r.partition].entries}
+        for r in self.window.recomputable:
+            starts = {entry.start for entry in self.window.partitions[r.partition].entries}
             candidates = range((r.start + r.end) // 2, r.end)
             middle = next((offset for offset in candidates if offset not in starts), r.end)
             first.append(OffsetRange(r.partition, r.start, middle))
@@ -86,7 +97,7 @@ class Recomputation:
     def source_records(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
         """The records to run the transform on, without those that were set aside because it raises on them."""
         records = self._records(ranges, **options)
-        if self.frames.context.pipeline.on_error == "stop" or self.state:
+        if self.context.pipeline.on_error == "stop" or self.state:
             return records  # the state checker leaves out by itself what was set aside
         return leave_out(self.frames.set_aside(), records)
 
@@ -95,7 +106,7 @@ class Recomputation:
         from pyspark.sql import functions as f
 
         origins = self.rows().selectExpr("o_partition as source_partition", "o_offset as source_offset")
-        if self.frames.context.pipeline.on_error == "isolate":
+        if self.context.pipeline.on_error == "isolate":
             origins = origins.unionByName(self.frames.set_aside().drop("aside"))
         return origins.withColumn("tag", f.lit(KEPT))
 
@@ -105,7 +116,7 @@ class Recomputation:
         from pyspark.sql import functions as f
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        rows, names = self.rows(**self.cuts), self.frames.context.names
+        rows, names = self.rows(**self.cuts), self.context.names
         if "skip" in rows.columns:
             rows = rows.where("skip is null or not skip")
         columns = ["topic", "key", "o_partition", "o_offset", "digest", *({"partition"} & set(rows.columns))]
@@ -122,7 +133,7 @@ class Recomputation:
         return routed.select(*columns).mapInArrow(task, from_arrow_schema(OBSERVATIONS))
 
     def _records(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
-        context = self.frames.context
+        context = self.context
         return read_records(context.spark, context.kafka, context.pipeline.source.name, ranges, **options)
 
 

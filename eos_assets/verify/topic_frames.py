@@ -11,8 +11,8 @@ from eos_assets.state.fold import home_partition
 from eos_assets.transform.business_key import repeated_keys
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.observations import OBSERVATIONS
-from eos_assets.verify.proof_context import NAMED, RECORD
 from eos_assets.verify.provenance_frame import decode_maps
+from eos_assets.verify.scope import NAMED, RECORD
 from eos_assets.verify.window.window import Window
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from eos_assets.verify.findings import Evidence, evaluate
 from eos_assets.verify.invariants import code_versions
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.open_transactions import check_open_transactions
-from eos_assets.verify.proof_context import PartitionScope, ProofContext
 from eos_assets.verify.provenance_frame import raise_foreign_map
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.rows.comparison import RowComparison
+from eos_assets.verify.scope import PartitionScope, ProofScope
 from eos_assets.verify.state_checker import StateChecker
 from eos_assets.verify.state_replay import plan_replay
 from eos_assets.verify.topic_frames import TopicFrames
@@ -59,7 +59,7 @@ def verify_pipeline(
     committed = isolation == "read_committed"
     check_permissions(pipeline, connection, mode, writes=False)
     check_business_key(pipeline, spark)
-    recomputation = prepare(context, read_window(context, full=full or not committed), lake)
+    recomputation = plan_recomputation(context, read_window(context, full=full or not committed), lake)
     evidence = Evidence(recomputation, observe(recomputation, isolation))
     findings = list(evaluate(evidence))
     if state := recomputation.state:
@@ -70,7 +70,7 @@ def verify_pipeline(
         pipeline.name,
         mode,
         findings,
-        code_versions(read_history(context, evidence.window)),
+        code_versions(read_whole_ledger(context, evidence.window)),
         figures(evidence),
         evidence.window.incremental,
         partition_rows(evidence.window),
@@ -82,7 +82,7 @@ def verify_pipeline(
     return verification
 
 
-def prepare(context: PipelineContext, window: Window, lake: str | None) -> Recomputation:
+def plan_recomputation(context: PipelineContext, window: Window, lake: str | None) -> Recomputation:
     """Decide what can be recomputed within a window. Of a stateful pipeline it is what can be folded again."""
     if not context.pipeline.stateful:
         return Recomputation(TopicFrames(context, window))
@@ -93,12 +93,12 @@ def prepare(context: PipelineContext, window: Window, lake: str | None) -> Recom
 
 def observe(recomputation: Recomputation, isolation: str) -> Observations:
     """Compare totals; if they differ or cannot decide, compare every row."""
-    context, window = recomputation.frames.context, recomputation.frames.window
+    context, window = recomputation.context, recomputation.window
     by_totals = context.exactly_once and isolation == "read_committed" and not window.source_is_compacted
-    proof = proof_context(recomputation)
+    scope = scope_of(recomputation)
     try:
-        observations = TotalsComparison(recomputation, proof).observe() if by_totals else None
-        return RowComparison(recomputation, proof, isolation).observe() if observations is None else observations
+        observations = TotalsComparison(recomputation, scope).observe() if by_totals else None
+        return RowComparison(recomputation, scope, isolation).observe() if observations is None else observations
     except EosError:
         raise
     except Exception as failure:
@@ -110,36 +110,35 @@ def observe(recomputation: Recomputation, isolation: str) -> Observations:
         ) from failure
 
 
-def proof_context(recomputation: Recomputation) -> ProofContext:
-    """What the checkers must know, as plain data that travels to the tasks."""
-    frames, window, context = recomputation.frames, recomputation.frames.window, recomputation.frames.context
+def scope_of(recomputation: Recomputation) -> ProofScope:
+    """What the proof covers, for its checkers and passes."""
+    frames, window, pipeline = recomputation.frames, recomputation.window, recomputation.context.pipeline
     numbers = {topic: number for number, topic in enumerate(frames.topics)}
-    drops = context.pipeline.drops
-    return ProofContext(
-        scopes={
+    return ProofScope(
+        partitions={
             p: PartitionScope(
-                w.start,
-                w.end if context.exactly_once else FOREVER,
-                w.source.start,
-                w.recomputable.start,
-                w.proven or 0,
-                tuple(entry.start for entry in w.entries) if drops else (),
+                start=w.start,
+                end=w.end if recomputation.context.exactly_once else FOREVER,
+                source_start=w.source.start,
+                recompute_start=w.recomputable.start,
+                proven=w.proven or 0,
+                transactions=tuple(entry.start for entry in w.entries) if pipeline.drops else (),
             )
             for p, w in window.partitions.items()
         },
         topics=frames.topics,
         sink_partitions=frames.sink_partitions,
         expired={(numbers[t], p): last for (t, p), last in window.expired.items() if t in numbers},
-        shared_sink=context.pipeline.shared_sink,
+        shared_sink=pipeline.shared_sink,
         declares_partitions=recomputation.declares_partitions,
-        drops=drops,
-        compares_dead_letters=context.pipeline.deterministic and recomputation.compares_dead_letters,
+        drops=pipeline.drops,
+        compares_dead_letters=recomputation.compares_dead_letters,
         incremental=window.incremental,
         source_is_compacted=window.source_is_compacted,
     )
 
 
-def read_history(context: PipelineContext, window: Window) -> Iterator[LedgerEntry]:
+def read_whole_ledger(context: PipelineContext, window: Window) -> Iterator[LedgerEntry]:
     """All entries of the ledger, also those before the last proof: they show which code wrote what."""
     proven = {p: window.starts.get((context.names.ledger, p), 0) for p in window.partitions}
     for message in read_partitions(context.kafka, {(context.names.ledger, p): 0 for p, end in proven.items() if end}):

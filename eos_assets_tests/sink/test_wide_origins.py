@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
-from eos_assets.verify.proof_context import NAMED, RECORD, PartitionScope, ProofContext
 from eos_assets.verify.rows.source_checker import SourceChecker
+from eos_assets.verify.scope import NAMED, RECORD, PartitionScope, ProofScope
 from eos_assets_tests.run.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"
@@ -87,7 +87,7 @@ def map_rows(sequences: list[int], tag: int = NAMED) -> pa.RecordBatch:
 
 
 def test_a_proof_holds_no_more_of_a_wide_origin_than_of_any_other_and_sees_what_is_twice() -> None:
-    checker = SourceChecker(ProofContext({0: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
+    checker = SourceChecker(ProofScope({0: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
     batches = [map_rows([-1], RECORD), *(map_rows(list(range(n, n + 1000))) for n in range(0, 100_000, 1000))]
     held: list[int] = []
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from eos_assets.transform.arrow_batches import arrow_batch_limit
 from eos_assets.verify.observations import OBSERVATIONS, Observations
-from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.rows.sink_checker import SinkChecker
 from eos_assets.verify.rows.source_checker import SourceChecker
 from eos_assets.verify.rows.summary import summarize
+from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.topic_frames import TopicFrames, cast_columns, union
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class RowComparison:
     """One comparison in one Spark job: each topic is read, sorted and checked, and the transform is run again."""
 
     recomputation: Recomputation
-    proof: ProofContext
+    scope: ProofScope
     isolation: str
 
     @property
@@ -34,22 +34,23 @@ class RowComparison:
         return self.recomputation.frames
 
     def observe(self) -> Observations:
+        """Run the checkers and the transform, and add up what they observe."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        context, window = self.frames.context, self.frames.window
+        context, window = self.recomputation.context, self.recomputation.window
         schema = from_arrow_schema(OBSERVATIONS)
-        frames = [
-            self.by_sink().mapInArrow(sink_task(self.proof), schema),
-            self.by_source().mapInArrow(source_task(self.proof), schema),
+        observed = [
+            self.by_sink().mapInArrow(sink_task(self.scope), schema),
+            self.by_source().mapInArrow(source_task(self.scope), schema),
         ]
         if context.pipeline.deterministic and window.recomputable:
-            frames.append(self.recomputation.content())
+            observed.append(self.recomputation.content())
         if window.retained and context.pipeline.unique:
-            frames.append(self.frames.repeated_keys())
+            observed.append(self.frames.repeated_keys())
         if self.recomputation.state and window.retained and context.pipeline.on_error == "stop":
-            frames.append(self.frames.misplaced())
+            observed.append(self.frames.misplaced())
         with arrow_batch_limit(context.spark, fast=False):
-            return summarize(union(frames), by_origin=context.exactly_once)
+            return summarize(union(observed), by_origin=context.exactly_once)
 
     def by_sink(self) -> "DataFrame":
         """Every visible record of the sinks and dead letters, and every map row, in the order of the sink."""
@@ -75,15 +76,15 @@ class RowComparison:
         """Every visible source record, and every map row, in the order of the source."""
         columns = ["source_partition", "source_offset", "tag", "sequence", "start", "sink_offset"]
         frames = [self.frames.source_records(), self.frames.maps()]
-        if self.frames.context.pipeline.drops and self.frames.window.recomputable:
+        if self.recomputation.context.pipeline.drops and self.recomputation.window.recomputable:
             frames.append(self.recomputation.kept_origins())
         rows = union([cast_columns(frame, columns) for frame in frames])
         return rows.repartition("source_partition").sortWithinPartitions(*columns[:4])
 
 
-def sink_task(proof: ProofContext) -> Task:
-    return lambda batches: SinkChecker(proof).check(batches)
+def sink_task(scope: ProofScope) -> Task:
+    return lambda batches: SinkChecker(scope).check(batches)
 
 
-def source_task(proof: ProofContext) -> Task:
-    return lambda batches: SourceChecker(proof).check(batches)
+def source_task(scope: ProofScope) -> Task:
+    return lambda batches: SourceChecker(scope).check(batches)

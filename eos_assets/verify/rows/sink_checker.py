@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.observations import OBSERVATIONS, ObservationCollector, observation_batch
-from eos_assets.verify.proof_context import NAMED, ProofContext, in_scope, lookup
 from eos_assets.verify.routing import expected_partitions
+from eos_assets.verify.scope import NAMED, ProofScope, in_scope, lookup
 from eos_assets.verify.sorted_rows import Flags, Integers, changes, groups, integers, last_group
 
 
 class SinkChecker:
     """Takes the rows of one sink partition after another, by offset: a record, then the map rows that name it."""
 
-    def __init__(self, context: ProofContext) -> None:
-        self.context = context
+    def __init__(self, scope: ProofScope) -> None:
+        self.scope = scope
         self.observed = ObservationCollector()
         #: Topic, sink partition, source partition, start of a transaction → count, first, last, digest.
         self.sums: dict[tuple[int, int, int, int], list[int]] = {}
@@ -48,21 +48,21 @@ class SinkChecker:
         first = changes(topic, partition, offset)
         group = np.cumsum(first) - 1
         count = int(group[-1]) + 1
-        covered = is_map_row & in_scope(self.context, integers(rows, "source_partition"), integers(rows, "start"))
+        covered = is_map_row & in_scope(self.scope, integers(rows, "source_partition"), integers(rows, "start"))
         visible = np.bincount(group[~is_map_row], minlength=count) > 0
         names = np.bincount(group[covered], minlength=count)
         named_by_others = np.bincount(group[is_map_row & ~covered], minlength=count) > 0
         expired = self.is_expired(topic[first], partition[first], offset[first])
         checked = ~named_by_others & ~(expired & (names == 0))
         place = {
-            "topic": [self.context.topics[t] for t in topic[first].tolist()],
+            "topic": [self.scope.topics[t] for t in topic[first].tolist()],
             "sink_partition": partition[first],
             "sink_offset": offset[first],
         }
         self.observed.add("sink_records", visible & checked)
         self.observed.add("none_missing", ~visible & (names > 0) & checked, **place)
         self.observed.add("no_duplicates", names > 1, **place, origins=names)
-        if not self.context.shared_sink:
+        if not self.scope.shared_sink:
             self.observed.add("none_invented", visible & (names == 0) & checked, **place)
         # From here on: each record with the first map row that names it, if there is one.
         record = np.full(count, -1)
@@ -72,13 +72,13 @@ class SinkChecker:
         with_origin = np.flatnonzero(visible & (names > 0) & checked)
         self.observed.count("outputs_with_origin", len(with_origin))
         self.check_order(rows, record[with_origin], map_row[with_origin])
-        compared = np.flatnonzero(visible & checked & ((names > 0) | (not self.context.shared_sink)))
+        compared = np.flatnonzero(visible & checked & ((names > 0) | (not self.scope.shared_sink)))
         yield from self.content(rows, record[compared], map_row[compared])
 
     def is_expired(self, topic: Integers, partition: Integers, offset: Integers) -> Flags:
         """Whether a record may be of a transaction that is no longer provable."""
         expired = np.zeros(len(topic), bool)
-        for (t, p), last in self.context.expired.items():
+        for (t, p), last in self.scope.expired.items():
             expired |= (topic == t) & (partition == p) & (offset <= last)
         return expired
 
@@ -98,7 +98,7 @@ class SinkChecker:
             self.observed.add(
                 "ordered_within_partition",
                 falls,
-                topic=self.context.topics[key[0]],
+                topic=self.scope.topics[key[0]],
                 sink_partition=key[1],
                 sink_offset=offset[chosen],
                 source_partition=key[2],
@@ -122,10 +122,10 @@ class SinkChecker:
         unnamed = map_row < 0
         source_partition = np.where(unnamed, -1, integers(rows, "source_partition")[map_row])
         source_offset = integers(rows, "source_offset")[map_row]
-        sinks = len(self.context.sink_partitions)
-        compared = unnamed | (source_offset >= lookup(self.context, source_partition, "recompute_start"))
+        sinks = len(self.scope.sink_partitions)
+        compared = unnamed | (source_offset >= lookup(self.scope, source_partition, "recompute_start"))
         compared &= unnamed | (integers(rows, "vanished")[map_row] != 1)
-        for number in range(sinks + self.context.compares_dead_letters):
+        for number in range(sinks + self.scope.compares_dead_letters):
             chosen = np.flatnonzero(compared & (topic == number))
             if not len(chosen):
                 continue
@@ -134,21 +134,21 @@ class SinkChecker:
             is_sink = number < sinks
             # A dead letter is compared by its origin alone.
             digests = records["digest"] if is_sink else pa.repeat(pa.scalar(0, pa.int64()), len(chosen))
-            yield content_batch(self.context.topics[number], records, digests, *origins)
-            if is_sink and not self.context.declares_partitions:
+            yield content_batch(self.scope.topics[number], records, digests, *origins)
+            if is_sink and not self.scope.declares_partitions:
                 self.check_routing(records, number, partition[chosen], source_partition[chosen])
 
     def check_routing(
         self, records: pa.RecordBatch, number: int, partition: Integers, source_partition: Integers
     ) -> None:
         """Check that each record is in the partition of its key."""
-        count = self.context.sink_partitions[number]
+        count = self.scope.sink_partitions[number]
         expected = expected_partitions(records["key"], None, source_partition, count)
         unknown = records["key"].is_null().to_numpy(zero_copy_only=False) & (source_partition < 0)
         self.observed.add(
             "routed_correctly",
             (expected != partition) & ~unknown,
-            topic=self.context.topics[number],
+            topic=self.scope.topics[number],
             sink_partition=partition,
             sink_offset=integers(records, "sink_offset"),
             expected=expected,
@@ -157,7 +157,7 @@ class SinkChecker:
     def sum_rows(self) -> Iterator[dict[str, Any]]:
         """One row per transaction and sink partition: the figures that the ledger must have."""
         for (topic, partition, source_partition, start), total in self.sums.items():
-            place = (source_partition, start, self.context.topics[topic], partition)
+            place = (source_partition, start, self.scope.topics[topic], partition)
             yield {"kind": "sum", "text": json.dumps([*place, *total]), "n": 0}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.observations import ObservationCollector, observation_batch
-from eos_assets.verify.proof_context import KEPT, NAMED, RECORD, ProofContext, in_scope, lookup
+from eos_assets.verify.scope import KEPT, NAMED, RECORD, ProofScope, in_scope, lookup
 from eos_assets.verify.sorted_rows import Integers, changes, groups, integers, last_group
 
 
@@ -20,8 +20,8 @@ class SourceChecker:
     """Takes the rows of one source partition after another, by offset: a record, then the map rows of its outputs or
     skips."""
 
-    def __init__(self, context: ProofContext) -> None:
-        self.context = context
+    def __init__(self, scope: ProofScope) -> None:
+        self.scope = scope
         self.observed = ObservationCollector()
         self.held: pa.RecordBatch | None = None
         #: Source partition and start of a transaction → the number of its records that the transform drops.
@@ -51,14 +51,14 @@ class SourceChecker:
         partition, offset, start = (integers(rows, c) for c in ("source_partition", "source_offset", "start"))
         is_map_row = integers(rows, "tag") == NAMED
         sequence, sink_offset = integers(rows, "sequence"), integers(rows, "sink_offset")
-        newer = is_map_row & (start >= lookup(self.context, partition, "end"))
+        newer = is_map_row & (start >= lookup(self.scope, partition, "end"))
         self.observed.count("newer", int(newer.sum()))
-        if self.context.incremental:  # a transaction that was proven must not be mapped again
-            again = is_map_row & (start < lookup(self.context, partition, "proven")) & (sink_offset >= 0)
+        if self.scope.incremental:  # a transaction that was proven must not be mapped again
+            again = is_map_row & (start < lookup(self.scope, partition, "proven")) & (sink_offset >= 0)
             self.observed.add(
                 "no_duplicates", again, source_partition=partition, source_offset=offset, sink_offset=sink_offset
             )
-        outputs = is_map_row & in_scope(self.context, partition, start) & (sink_offset >= 0)
+        outputs = is_map_row & in_scope(self.scope, partition, start) & (sink_offset >= 0)
         if not outputs.any():
             return
         origin = {"source_partition": partition[outputs], "source_offset": offset[outputs]}
@@ -68,13 +68,13 @@ class SourceChecker:
         repeated[0] = tuple(int(key[0]) for key in keys) == self.last_output
         self.last_output = (int(keys[0][-1]), int(keys[1][-1]), int(keys[2][-1]))
         self.observed.add("no_duplicates", repeated, **origin, sequence=sequences, sink_offset=sink_offset[outputs])
-        if self.context.incremental:  # nor may a new transaction claim an origin that was proven
+        if self.scope.incremental:  # nor may a new transaction claim an origin that was proven
             self.observed.add("no_duplicates", offset[outputs] < start[outputs], **origin)
 
     def condense(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Keep one row of each kind per source record, so that one with a million outputs takes no more memory."""
         partition, start = integers(rows, "source_partition"), integers(rows, "start")
-        covered = in_scope(self.context, partition, start).astype(np.int64)
+        covered = in_scope(self.scope, partition, start).astype(np.int64)
         differs = changes(partition, integers(rows, "source_offset"), integers(rows, "tag"), covered)
         return rows if differs.all() else rows.filter(pa.array(differs))
 
@@ -82,7 +82,7 @@ class SourceChecker:
         """Check complete groups of rows: each source offset with all map rows that name it."""
         partition, offset, start = (integers(rows, c) for c in ("source_partition", "source_offset", "start"))
         tag = integers(rows, "tag")
-        covered = (tag == NAMED) & in_scope(self.context, partition, start)
+        covered = (tag == NAMED) & in_scope(self.scope, partition, start)
         first = changes(partition, offset)
         group = np.cumsum(first) - 1
         count = int(group[-1]) + 1
@@ -91,15 +91,15 @@ class SourceChecker:
         place = {"source_partition": partition[first], "source_offset": offset[first]}
         self.observed.count("source_records", int(visible.sum()))
         unnamed = visible & ~named
-        if self.context.drops:
+        if self.scope.drops:
             kept = np.bincount(group[tag == KEPT], minlength=count) > 0
             dropped = visible & ~kept
             self.count_dropped(place["source_partition"][dropped], place["source_offset"][dropped])
             unnamed &= kept
         self.observed.add("none_missing", unnamed, **place)
-        retained = offset[first] >= lookup(self.context, partition[first], "source_start")
+        retained = offset[first] >= lookup(self.scope, partition[first], "source_start")
         vanished = named & ~visible & retained
-        if self.context.source_is_compacted:
+        if self.scope.source_is_compacted:
             self.observed.count("vanished", int(vanished.sum()))
         else:
             self.observed.add("none_invented", vanished, **place)
@@ -108,7 +108,7 @@ class SourceChecker:
         """Count dropped records by the transaction that covers them."""
         for chosen in groups(partition):
             source = int(partition[chosen[0]])
-            starts = np.array(self.context.scopes[source].transactions, np.int64)
+            starts = np.array(self.scope.partitions[source].transactions, np.int64)
             covering = np.searchsorted(starts, offset[chosen], "right") - 1
             for number, count in zip(*np.unique(covering, return_counts=True), strict=True):
                 if number >= 0:

@@ -9,18 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eos_assets.context import PipelineContext
 from eos_assets.transform.business_key import repeated_keys
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.observations import Observation, Observations
-from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
-from eos_assets.verify.topic_frames import TopicFrames
+from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.totals.map_reader import MapClaims, MapReader
 from eos_assets.verify.totals.pass_results import PassResults
 from eos_assets.verify.totals.passes import TotalsPasses
 from eos_assets.verify.totals.total import Total, UndecidedError, of_aggregates
-from eos_assets.verify.window.window import Window
 
 
 @dataclass(frozen=True)
@@ -28,32 +25,21 @@ class TotalsComparison:
     """One comparison, of committed records in exactly-once mode."""
 
     recomputation: Recomputation
-    proof: ProofContext
-
-    @property
-    def frames(self) -> TopicFrames:
-        return self.recomputation.frames
-
-    @property
-    def context(self) -> PipelineContext:
-        return self.frames.context
-
-    @property
-    def window(self) -> Window:
-        return self.frames.window
+    scope: ProofScope
 
     def observe(self) -> Observations | None:
         """The figures of a window in which every total is equal, or None if every row has to be compared."""
-        isolates = self.context.pipeline.on_error == "isolate" and self.recomputation.state is None
-        provenance = self.context.names.provenance
+        context, window = self.recomputation.context, self.recomputation.window
+        isolates = context.pipeline.on_error == "isolate" and self.recomputation.state is None
         try:
-            claims = MapReader(self.context.kafka, provenance, self.window, self.proof, isolates=isolates).read()
-            return self.compare(claims, TotalsPasses(self.recomputation, self.proof, claims).run())
+            claims = MapReader(context.kafka, context.names.provenance, window, self.scope, isolates=isolates).read()
+            return self.compare(claims, TotalsPasses(self.recomputation, self.scope, claims).run())
         except UndecidedError:
             return None
 
     def compare(self, claims: MapClaims, results: PassResults) -> Observations:
         """The figures of the window; `UndecidedError` if any total differs."""
+        pipeline = self.recomputation.context.pipeline
         violation = next((row[0] for row in results["sink"] if row[0]), "")
         named = sum(row[2] for row in results["sink"])
         if violation or named != claims.named:
@@ -61,11 +47,11 @@ class TotalsComparison:
         if any(n for n, *_ in results["misplaced"]):
             raise UndecidedError("source records in another partition than that of their key")
         recomputed = add(of_aggregates(*row) for row in results["recomputed"])
-        if self.context.pipeline.deterministic and recomputed != add(Total(*row[3:5]) for row in results["sink"]):
+        if pipeline.deterministic and recomputed != add(Total(*row[3:5]) for row in results["sink"]):
             raise UndecidedError("the transform, run again, gives other outputs")
         visible = add(of_aggregates(*row) for row in results["visible"])
         observations = Observations(Observation)
-        if self.context.pipeline.drops:
+        if pipeline.drops:
             observations["dropped"].examples = self.dropped(claims, results)
         elif visible != claims.origins:
             raise UndecidedError("the maps name other source records than the visible ones")
@@ -79,7 +65,7 @@ class TotalsComparison:
 
     def dropped(self, claims: MapClaims, results: PassResults) -> list[str]:
         """The number of records of each transaction that the transform drops: the maps must name all others."""
-        if any(w.recomputable.start > w.source.start for w in self.window.partitions.values()):
+        if any(w.recomputable.start > w.source.start for w in self.recomputation.window.partitions.values()):
             raise UndecidedError("what other code dropped is not known")
         if add(of_aggregates(*row) for row in results["kept"]) != claims.rows or claims.set_aside:
             raise UndecidedError("the maps name other source records than the transform keeps")
@@ -93,8 +79,8 @@ class TotalsComparison:
         """Repeated business keys, with examples only if there are any."""
         if not n:
             return Observation()
-        rows = repeated_keys(self.frames.source(), self.context.pipeline).limit(SHOWN).collect()
-        return Observation(n, [row.text for row in rows])
+        keys = repeated_keys(self.recomputation.frames.source(), self.recomputation.context.pipeline)
+        return Observation(n, [row.text for row in keys.limit(SHOWN).collect()])
 
 
 def add(totals: Iterable[Total]) -> Total:

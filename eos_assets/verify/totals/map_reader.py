@@ -14,7 +14,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.proof_context import PartitionScope, ProofContext
+from eos_assets.verify.scope import PartitionScope, ProofScope
 from eos_assets.verify.sorted_rows import Flags, Integers, changes
 from eos_assets.verify.totals.merged_maps import MapMessage
 from eos_assets.verify.totals.total import NOTHING, Total, UndecidedError, hash_rows, total
@@ -47,19 +47,19 @@ class MapReader:
     """Reads the maps of one window and raises `UndecidedError` where they contradict themselves or the ledger."""
 
     def __init__(
-        self, connection: Connection, topic: str, window: Window, context: ProofContext, *, isolates: bool
+        self, connection: Connection, topic: str, window: Window, scope: ProofScope, *, isolates: bool
     ) -> None:
         self.connection = connection
         self.topic = topic
         self.window = window
-        self.context = context
+        self.scope = scope
         self.isolates = isolates
-        self.topic_numbers = {name: number for number, name in enumerate(context.topics)}
+        self.topic_numbers = {name: number for number, name in enumerate(scope.topics)}
         self.ends = {(p, entry.start): entry.next for p, w in window.partitions.items() for entry in w.entries}
         self.claims = MapClaims()
         self.bytes = 0
         #: Source partition → the end of its last transaction, or of what was proven before.
-        self.last_end = {p: scope.proven for p, scope in context.scopes.items() if context.incremental}
+        self.last_end = {p: covered.proven for p, covered in scope.partitions.items() if scope.incremental}
         #: Source partition, topic and partition → the last row: sink offset, source offset, sequence.
         self.last_row: dict[tuple[int, str, int], tuple[int, int, int]] = {}
 
@@ -100,27 +100,27 @@ class MapReader:
         return decoded
 
     def covers(self, one: ProvenanceMap) -> bool:
-        scope = self.context.scopes.get(one.source_partition)
-        return scope is not None and scope.start <= one.start < scope.end
+        partition = self.scope.partitions.get(one.source_partition)
+        return partition is not None and partition.start <= one.start < partition.end
 
     def check(self, maps: list[ProvenanceMap]) -> None:
         """Check all maps of one transaction and add up their claims."""
-        scope = self.context.scopes.get(maps[0].source_partition)
-        if scope is not None and self.covers(maps[0]):
-            self.check_transaction(scope, maps)
+        partition_scope = self.scope.partitions.get(maps[0].source_partition)
+        if partition_scope is not None and self.covers(maps[0]):
+            self.check_transaction(partition_scope, maps)
         else:
-            self.check_other(scope, maps)
+            self.check_other(partition_scope, maps)
 
-    def check_other(self, scope: PartitionScope | None, maps: list[ProvenanceMap]) -> None:
-        """A transaction that this proof does not cover: an earlier one must not be mapped again."""
-        end, proven = (scope.end, scope.proven) if scope else (0, 0)
+    def check_other(self, partition_scope: PartitionScope | None, maps: list[ProvenanceMap]) -> None:
+        """Check a transaction that this proof does not cover: an earlier one must not be mapped again."""
+        end, proven = (partition_scope.end, partition_scope.proven) if partition_scope else (0, 0)
         for one in maps:
             self.claims.newer += len(one.source_offsets) * (one.start >= end)
-            if self.context.incremental and one.start < proven and (one.sink_offsets >= 0).any():
+            if self.scope.incremental and one.start < proven and (one.sink_offsets >= 0).any():
                 raise UndecidedError("a transaction that was proven before is mapped again")
 
-    def check_transaction(self, scope: PartitionScope, maps: list[ProvenanceMap]) -> None:
-        """One transaction: its outputs rise in every sink partition and are named once, within its range."""
+    def check_transaction(self, partition_scope: PartitionScope, maps: list[ProvenanceMap]) -> None:
+        """Check one transaction: its outputs rise in every sink partition and are named once, within its range."""
         partition, start = transaction_of(maps[0])
         end = self.ends.get((partition, start))
         if end is None or start < self.last_end.get(partition, 0):
@@ -135,10 +135,10 @@ class MapReader:
             raise UndecidedError("an origin outside of its transaction")
         self.check_sequences(maps, start)
         origins = np.sort(offsets)
-        origins = origins[changes(origins) & (origins >= scope.source_start)]
+        origins = origins[changes(origins) & (origins >= partition_scope.source_start)]
         self.claims.per_transaction[partition, start] = len(origins)
         self.claims.origins += total(hash_rows(origins, partition))
-        self.claims.rows += total(hash_rows(offsets[offsets >= scope.recompute_start], partition))
+        self.claims.rows += total(hash_rows(offsets[offsets >= partition_scope.recompute_start], partition))
         if self.isolates:
             self.add_set_aside(partition, maps)
 
@@ -172,7 +172,7 @@ class MapReader:
 
     def add_set_aside(self, partition: int, maps: list[ProvenanceMap]) -> None:
         """Note the origins that have nothing but dead letters."""
-        dead_letters = self.context.topics[-1]
+        dead_letters = self.scope.topics[-1]
         dead = [one.source_offsets for one in maps if one.topic == dead_letters]
         if dead:
             others = [one.source_offsets for one in maps if one.topic != dead_letters] or [np.zeros(0, np.int64)]

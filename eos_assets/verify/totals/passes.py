@@ -4,7 +4,6 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from eos_assets.context import PipelineContext
 from eos_assets.errors import Code
 from eos_assets.kafka.headers import UnreadableHeadersError
 from eos_assets.run.partition_alignment import narrow_path
@@ -13,17 +12,16 @@ from eos_assets.transform.business_key import repeated_keys
 from eos_assets.transform.result_schema import apply_transform, fail_if_large, worker_rows
 from eos_assets.transform.source import read_records
 from eos_assets.transform.spark_errors import classify
-from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation, leave_out
 from eos_assets.verify.record_reader import read_digests
-from eos_assets.verify.topic_frames import TopicFrames, union
+from eos_assets.verify.scope import ProofScope
+from eos_assets.verify.topic_frames import union
 from eos_assets.verify.totals.map_reader import MapClaims
 from eos_assets.verify.totals.observed import ObservedTotals
 from eos_assets.verify.totals.pass_results import PASS_RESULTS, PassResults, add_results
 from eos_assets.verify.totals.sink_pass import SinkPass
 from eos_assets.verify.totals.source_pass import add_by_place, count_by_transaction
 from eos_assets.verify.totals.total import UndecidedError
-from eos_assets.verify.window.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,33 +36,22 @@ class TotalsPasses:
     """The passes of one proof: along the sinks beside their maps, and over the source."""
 
     recomputation: Recomputation
-    proof: ProofContext
+    scope: ProofScope
     claims: MapClaims
     #: What Spark adds up on the way.
     observed: ObservedTotals = field(default_factory=ObservedTotals)
 
-    @property
-    def frames(self) -> TopicFrames:
-        return self.recomputation.frames
-
-    @property
-    def context(self) -> PipelineContext:
-        return self.frames.context
-
-    @property
-    def window(self) -> Window:
-        return self.frames.window
-
     def run(self) -> PassResults:
         """Run all passes in Arrow batches whose size in bytes Spark does not check, unless outputs are large."""
-        if not any(entry.bytes_out > LARGE_BYTES * max(1, entry.records_out) for entry in self.window.entries):
+        spark, entries = self.recomputation.context.spark, self.recomputation.window.entries
+        if not any(entry.bytes_out > LARGE_BYTES * max(1, entry.records_out) for entry in entries):
             try:
-                with arrow_batch_limit(self.context.spark, fast=True):
+                with arrow_batch_limit(spark, fast=True):
                     return self.run_job()
             except Exception as failure:
                 if classify(failure).code is not Code.BATCH_TOO_LARGE:
                     raise
-        with arrow_batch_limit(self.context.spark, fast=False):
+        with arrow_batch_limit(spark, fast=False):
             return self.run_job()
 
     def run_job(self) -> PassResults:
@@ -82,33 +69,36 @@ class TotalsPasses:
 
     def read_few(self, results: PassResults) -> bool:
         """Read sinks with few new records here, without Spark. Returns whether that was done."""
-        ranges = {number: self.window.ranges(topic) for number, topic in enumerate(self.proof.topics)}
+        ranges = {number: self.recomputation.window.ranges(topic) for number, topic in enumerate(self.scope.topics)}
         if sum(r.size for chosen in ranges.values() for r in chosen) > FEW_RECORDS:
             return False
         with contextlib.suppress(UnreadableHeadersError):  # Spark can read those
-            records = read_digests(self.context.kafka, self.proof.topics, ranges)
-            add_results(results, SinkPass(self.proof, self.claims.messages).run(records))
+            records = read_digests(self.recomputation.context.kafka, self.scope.topics, ranges)
+            add_results(results, SinkPass(self.scope, self.claims.messages).run(records))
             return True
         return False
 
     def sink_passes(self) -> list["DataFrame"]:
         """One pass along each sink with new records, and along the dead letters."""
-        written = [n for n, topic in enumerate(self.proof.topics) if any(r.size for r in self.window.ranges(topic))]
-        return [self.sink_pass(number) for number in written]
+        window = self.recomputation.window
+        return [
+            self.sink_pass(n) for n, topic in enumerate(self.scope.topics) if any(r.size for r in window.ranges(topic))
+        ]
 
     def sink_pass(self, number: int) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        proof = self.proof
+        scope = self.scope
         messages = {place: named for place, named in self.claims.messages.items() if place[0] == number}
         columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
-        records = self.frames.sink_records(number, "read_committed").selectExpr(*columns)
+        records = self.recomputation.frames.sink_records(number, "read_committed").selectExpr(*columns)
         schema = from_arrow_schema(PASS_RESULTS)
-        return records.mapInArrow(lambda batches: SinkPass(proof, messages).run(batches), schema)
+        return records.mapInArrow(lambda batches: SinkPass(scope, messages).run(batches), schema)
 
     def source_passes(self) -> list["DataFrame"]:
         """The passes over the source: its visible records, the recomputed outputs, repeated and misplaced keys."""
-        pipeline, window, frames = self.context.pipeline, self.window, list["DataFrame"]()
+        pipeline, window = self.recomputation.context.pipeline, self.recomputation.window
+        frames: list[DataFrame] = []
         if pipeline.deterministic and window.recomputable:
             frames.append(self.recompute())
         elif pipeline.drops and window.retained:
@@ -116,26 +106,25 @@ class TotalsPasses:
         if window.retained and "visible" not in self.observed:
             frames.append(self.visible())
         if window.retained and pipeline.unique:
-            frames.append(count_rows("repeated", repeated_keys(self.frames.source(), pipeline)))
+            frames.append(count_rows("repeated", repeated_keys(self.recomputation.frames.source(), pipeline)))
         if self.recomputation.state and window.retained and pipeline.on_error == "stop":
-            frames.append(count_rows("misplaced", self.frames.misplaced()))
+            frames.append(count_rows("misplaced", self.recomputation.frames.misplaced()))
         return frames
 
     def visible(self) -> "DataFrame":
         """Add up the visible source records."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        source = self.frames.source().selectExpr("`partition` AS o_partition", "`offset` AS o_offset")
-        if not self.context.pipeline.drops:
+        source = self.recomputation.frames.source().selectExpr("`partition` AS o_partition", "`offset` AS o_offset")
+        if not self.recomputation.context.pipeline.drops:
             return self.observed.consume(source, "visible", ORIGIN)
-        proof = self.proof
-        return source.mapInArrow(lambda rows: count_by_transaction(proof, rows), from_arrow_schema(PASS_RESULTS))
+        scope = self.scope
+        return source.mapInArrow(lambda rows: count_by_transaction(scope, rows), from_arrow_schema(PASS_RESULTS))
 
     def recompute(self) -> "DataFrame":
         """Add up the outputs of the transform, run again in other ranges. On the way the source records are counted,
         where that reads each of them once."""
-        context, window = self.context, self.window
-        cuts = self.recomputation.cuts
+        context, window, cuts = self.recomputation.context, self.recomputation.window, self.recomputation.cuts
         if self.recomputation.state is not None:
             return self.content(self.recomputation.rows(**cuts))
         source = context.pipeline.source.name
@@ -158,25 +147,25 @@ class TotalsPasses:
         records may have none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        declared = self.proof.declares_partitions
+        declared = self.scope.declares_partitions
         flat = rows.selectExpr(*self.content_columns(set(rows.columns)), *(["key", "partition"] if declared else []))
         if declared:
-            proof = self.proof
-            return flat.mapInArrow(lambda rows: add_by_place(proof, rows), from_arrow_schema(PASS_RESULTS))
-        if self.context.pipeline.drops:
+            scope = self.scope
+            return flat.mapInArrow(lambda rows: add_by_place(scope, rows), from_arrow_schema(PASS_RESULTS))
+        if self.recomputation.context.pipeline.drops:
             flat = self.observed.observe(flat, "kept", ORIGIN)
         return self.observed.consume(flat.where("compared"), "recomputed", ("`digest`", *ORIGIN, "`topic`"))
 
     def content_columns(self, present: set[str]) -> list[str]:
         """Digest, origin and topic number of each row as SQL, and whether it is compared with the sinks."""
-        sinks, dead_letters = self.proof.topics[:-1], len(self.proof.sink_partitions)
+        sinks, dead_letters = self.scope.topics[:-1], len(self.scope.sink_partitions)
         topic, digest, compared = "0", "`digest`", ["true"]
         if "topic" in present:
             numbers = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(sinks))
             topic = f"CASE coalesce(`topic`, '{sinks[0]}') {numbers} ELSE -1 END"
         if "skip" in present:
             compared.append("NOT coalesce(`skip`, false)")
-        if "error" in present and not self.proof.compares_dead_letters:
+        if "error" in present and not self.scope.compares_dead_letters:
             compared.append("`error` IS NULL")
         elif "error" in present:
             topic = f"CASE WHEN `error` IS NOT NULL THEN {dead_letters} ELSE {topic} END"

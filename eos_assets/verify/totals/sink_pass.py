@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.verify.proof_context import ProofContext, lookup
 from eos_assets.verify.routing import expected_partitions
+from eos_assets.verify.scope import ProofScope, lookup
 from eos_assets.verify.sorted_rows import Integers, changes, integers
 from eos_assets.verify.totals.merged_maps import MapMessage, MapRows, MergedMaps
 from eos_assets.verify.totals.pass_results import result_batch
@@ -37,8 +37,8 @@ class SinkTotals:
 class SinkPass:
     """Takes the records of sink partitions, each partition in offset order, and stops at the first violation."""
 
-    def __init__(self, context: ProofContext, messages: dict[Place, list[MapMessage]]) -> None:
-        self.context = context
+    def __init__(self, scope: ProofScope, messages: dict[Place, list[MapMessage]]) -> None:
+        self.scope = scope
         self.messages = messages
         self.maps: dict[Place, MergedMaps] = {}
         self.totals = SinkTotals()
@@ -77,8 +77,8 @@ class SinkPass:
     def add_unnamed(self, place: Place, offsets: Integers, named: Integers, others: Integers) -> str:
         """Count records that no map of this window names: of other transactions, no longer provable, or foreign."""
         unnamed = np.delete(offsets, named)
-        unnamed = unnamed[~np.isin(unnamed, others) & (unnamed > self.context.expired.get(place, -1))]
-        if len(unnamed) and not self.context.shared_sink:
+        unnamed = unnamed[~np.isin(unnamed, others) & (unnamed > self.scope.expired.get(place, -1))]
+        if len(unnamed) and not self.scope.shared_sink:
             return "a record that no map names"
         self.totals.records += len(unnamed)
         return ""
@@ -93,19 +93,19 @@ class SinkPass:
         start = np.array([message.start for message in messages], np.int64)[rows.message]
         digests = integers(records, "digest")
         self.add_transactions(place, source, start, rows.sink_offset, digests.view(np.uint64))
-        is_sink = topic < len(self.context.sink_partitions)
-        if not is_sink and not self.context.compares_dead_letters:
+        is_sink = topic < len(self.scope.sink_partitions)
+        if not is_sink and not self.scope.compares_dead_letters:
             return ""
-        compared = np.flatnonzero(rows.source_offset >= lookup(self.context, source, "recompute_start"))
+        compared = np.flatnonzero(rows.source_offset >= lookup(self.scope, source, "recompute_start"))
         if len(compared) < records.num_rows:
             records, source = records.take(pa.array(compared)), source[compared]
             rows, digests = rows.take(compared), digests[compared]
-        if is_sink and not self.context.declares_partitions:
-            expected = expected_partitions(records["key"], None, source, self.context.sink_partitions[topic])
+        if is_sink and not self.scope.declares_partitions:
+            expected = expected_partitions(records["key"], None, source, self.scope.sink_partitions[topic])
             if (expected != partition).any():
                 return "a record in another partition than that of its key"
         content = digests if is_sink else np.zeros(records.num_rows, np.int64)
-        self.totals.content += content_total(self.context, content, rows.source_offset, source, topic, partition)
+        self.totals.content += content_total(self.scope, content, rows.source_offset, source, topic, partition)
         return ""
 
     def add_transactions(
@@ -130,7 +130,7 @@ class SinkPass:
         totals = self.totals
         sink = ("sink", [self.violation, totals.records, totals.named, totals.content.n, totals.content.sum])
         sums = (
-            ("sum", [source, start, self.context.topics[topic], partition, *figures])
+            ("sum", [source, start, self.scope.topics[topic], partition, *figures])
             for (topic, partition, source, start), figures in totals.transactions.items()
         )
         return result_batch([sink, *sums])
@@ -144,7 +144,7 @@ def split_by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def content_total(
-    context: ProofContext,
+    scope: ProofScope,
     digests: Integers,
     offsets: Integers,
     sources: Integers,
@@ -152,5 +152,5 @@ def content_total(
     partition: Integers | int,
 ) -> Total:
     """The total of records by content, origin and topic; by partition, too, where the transform declares it."""
-    place = (topic, partition) if context.declares_partitions else (topic,)
+    place = (topic, partition) if scope.declares_partitions else (topic,)
     return total(hash_rows(digests, offsets, sources, *place))

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.routing import expected_partitions
+from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.sorted_rows import integers
 from eos_assets.verify.totals.pass_results import result_batch
 from eos_assets.verify.totals.sink_pass import content_total
@@ -18,7 +18,7 @@ from eos_assets.verify.totals.total import Total, hash_rows, total
 from eos_assets.worker_path import drop_archives
 
 
-def count_by_transaction(proof: ProofContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up source records, in all and by the transaction that covers each."""
     drop_archives()
     everything, counts = Total(), defaultdict[tuple[int, int], int](int)
@@ -26,7 +26,7 @@ def count_by_transaction(proof: ProofContext, batches: Iterable[pa.RecordBatch])
         offset, partition = integers(batch, "o_offset"), integers(batch, "o_partition")
         everything += total(hash_rows(offset, partition))
         for p in np.unique(partition).tolist():
-            starts = np.array(proof.scopes[p].transactions, np.int64)
+            starts = np.array(scope.partitions[p].transactions, np.int64)
             covering = np.searchsorted(starts, offset[partition == p], "right") - 1
             for number, n in zip(*np.unique(covering, return_counts=True), strict=True):
                 if number >= 0:
@@ -35,7 +35,7 @@ def count_by_transaction(proof: ProofContext, batches: Iterable[pa.RecordBatch])
     yield result_batch([("visible", [everything.n, everything.sum, 0]), *transactions])
 
 
-def add_by_place(proof: ProofContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add_by_place(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up the outputs of a transform that declares partitions, each in the partition where it belongs."""
     drop_archives()
     content, kept = Total(), Total()
@@ -44,10 +44,10 @@ def add_by_place(proof: ProofContext, batches: Iterable[pa.RecordBatch]) -> Iter
         kept += total(hash_rows(offset, source))
         compared = batch["compared"].to_numpy(zero_copy_only=False)
         partition = source.copy()  # a dead letter is in the partition of its origin
-        for number, count in enumerate(proof.sink_partitions):
+        for number, count in enumerate(scope.sink_partitions):
             rows = np.flatnonzero(topic == number)
             chosen = batch.take(pa.array(rows))
             partition[rows] = expected_partitions(chosen["key"], chosen["partition"], source[rows], count)
         columns = (integers(batch, "digest"), offset, source, topic, partition)
-        content += content_total(proof, *(column[compared] for column in columns))
+        content += content_total(scope, *(column[compared] for column in columns))
     yield result_batch([("recomputed", [content.n, content.sum, 0]), ("kept", [kept.n, kept.sum, 0])])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.proof_context import NAMED, RECORD, PartitionScope, ProofContext
 from eos_assets.verify.rows.sink_checker import SinkChecker
+from eos_assets.verify.scope import NAMED, RECORD, PartitionScope, ProofScope
 
 #: Topic number, partition and offset.
 Place = tuple[int, int, int]
@@ -20,7 +20,7 @@ Observed = dict[str, tuple[int, list[str]]]
 FIGURES = {"sink_records", "outputs_with_origin", "sum", "content"}
 DEAD_LETTERS = 1
 #: Of the two partitions of the sink the first one is that of the keys 0 and 2, the second one that of 1 and 3.
-CONTEXT = ProofContext(
+SCOPE = ProofScope(
     {0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_dead_letters=True
 )
 
@@ -51,14 +51,14 @@ def name(place: Place, origin: int, source: int = 0, start: int = 0, sequence: i
     return Row(*place, NAMED, None, None, source, start, origin, sequence, vanished)
 
 
-def observe(context: ProofContext, rows: Iterable[Row], *cuts: int) -> Observed:
+def observe(scope: ProofScope, rows: Iterable[Row], *cuts: int) -> Observed:
     """What comes of rows in Arrow batches that are cut there."""
     ordered = sorted(rows, key=lambda row: (row.topic, row.sink_partition, row.sink_offset, row.tag))
     whole = pa.RecordBatch.from_pylist([asdict(row) for row in ordered], SCHEMA)
     ends = [0, *sorted(cuts), len(ordered)]
     batches = [whole.slice(low, high - low) for low, high in itertools.pairwise(ends)]
     observed: Observed = {}
-    for found in (row for batch in SinkChecker(context).check(batches) for row in batch.to_pylist()):
+    for found in (row for batch in SinkChecker(scope).check(batches) for row in batch.to_pylist()):
         text = found["text"]
         if found["kind"] == "content":
             text += "/{sink_partition}/{sink_offset}: {digest} of {source_partition}/{source_offset}".format(**found)
@@ -87,7 +87,7 @@ CONTENT = ["dead/0/0: 0 of 0/4", "sink/0/0: 10 of 0/0", "sink/0/1: 12 of 0/2", "
 
 
 def test_clean_rows_give_figures_sums_and_content_and_no_violation() -> None:
-    observed = observe(CONTEXT, CLEAN)
+    observed = observe(SCOPE, CLEAN)
     assert violations(observed) == {}
     assert observed["sink_records"][0] == observed["outputs_with_origin"][0] == 5
     assert observed["sum"][1] == [
@@ -104,108 +104,108 @@ END, AFTER = (0, 0, 2), (0, 0, 3)
 SINK = "topic=sink, sink_partition"
 PLACE, PLACE_AFTER = f"{SINK}=0, sink_offset=2", f"{SINK}=0, sink_offset=3"
 ORIGIN = "source_partition=0, source_offset"
-SHARED, DECLARES = replace(CONTEXT, shared_sink=True), replace(CONTEXT, declares_partitions=True)
-EXPIRED = replace(CONTEXT, expired={(0, 0): 2})
+SHARED, DECLARES = replace(SCOPE, shared_sink=True), replace(SCOPE, declares_partitions=True)
+EXPIRED = replace(SCOPE, expired={(0, 0): 2})
 FALLS = "ordered_within_partition"
-#: What is added to the clean rows, the context, and the violations that are to be found.
-SCENARIOS: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
-    "a duplicate": ([record(END), name(END, 2)], CONTEXT, {FALLS: [f"{PLACE}, {ORIGIN}=2, before=2"]}),
+#: What is added to the clean rows, the scope, and the violations that are to be found.
+SCENARIOS: dict[str, tuple[list[Row], ProofScope, dict[str, list[str]]]] = {
+    "a duplicate": ([record(END), name(END, 2)], SCOPE, {FALLS: [f"{PLACE}, {ORIGIN}=2, before=2"]}),
     "a record of two origins": (
         [record(END), name(END, 4), name(END, 5)],
-        CONTEXT,
+        SCOPE,
         {"no_duplicates": [f"{PLACE}, origins=2"]},
     ),
-    "a loss": ([name(END, 4)], CONTEXT, {"none_missing": [PLACE]}),
+    "a loss": ([name(END, 4)], SCOPE, {"none_missing": [PLACE]}),
     "a torn transaction": (
         [name(END, 4), name(AFTER, 5), name((0, 1, 2), 6)],
-        CONTEXT,
+        SCOPE,
         {"none_missing": [PLACE, PLACE_AFTER, f"{SINK}=1, sink_offset=2"]},
     ),
     "a swap": (
         [record(END), name(END, 6), record(AFTER), name(AFTER, 4)],
-        CONTEXT,
+        SCOPE,
         {FALLS: [f"{PLACE_AFTER}, {ORIGIN}=4, before=6"]},
     ),
     "a wrong sequence": (
         [record(END), name(END, 4, sequence=1), record(AFTER), name(AFTER, 4)],
-        CONTEXT,
+        SCOPE,
         {FALLS: [f"{PLACE_AFTER}, {ORIGIN}=4, before=4"]},
     ),
     "two outputs of one source record": (
         [record(END), name(END, 4), record(AFTER), name(AFTER, 4, sequence=1)],
-        CONTEXT,
+        SCOPE,
         {},
     ),
     "source partitions that alternate": (
         [record(END), name(END, 0, source=1), record(AFTER), name(AFTER, 4)],
-        CONTEXT,
+        SCOPE,
         {},
     ),
-    "an invented record": ([record(END)], CONTEXT, {"none_invented": [PLACE]}),
-    "an invented record without a key": ([record(END, None)], CONTEXT, {"none_invented": [PLACE]}),
+    "an invented record": ([record(END)], SCOPE, {"none_invented": [PLACE]}),
+    "an invented record without a key": ([record(END, None)], SCOPE, {"none_invented": [PLACE]}),
     "an invented dead letter": (
         [record((DEAD_LETTERS, 0, 1))],
-        CONTEXT,
+        SCOPE,
         {"none_invented": ["topic=dead, sink_partition=0, sink_offset=1"]},
     ),
     "a record of another writer in a shared sink": ([record(END)], SHARED, {}),
-    "a wrong partition": ([record(END, b"1"), name(END, 4)], CONTEXT, {"routed_correctly": [f"{PLACE}, expected=1"]}),
+    "a wrong partition": ([record(END, b"1"), name(END, 4)], SCOPE, {"routed_correctly": [f"{PLACE}, expected=1"]}),
     "a partition that the transform declares": ([record(END, b"1"), name(END, 4)], DECLARES, {}),
     "a record without a key in another partition than its origin": (
         [record(END, None), name(END, 5, source=1)],
-        CONTEXT,
+        SCOPE,
         {"routed_correctly": [f"{PLACE}, expected=1"]},
     ),
     "a record of an expired transaction": ([record(END)], EXPIRED, {}),
     "an invented record after what expired": ([record(AFTER)], EXPIRED, {"none_invented": [PLACE_AFTER]}),
     "a loss among what expired": ([name(END, 4)], EXPIRED, {"none_missing": [PLACE]}),
-    "a newer transaction": ([record(END), name(END, 10, start=10)], CONTEXT, {}),
-    "a newer transaction that is not visible yet": ([name(END, 10, start=10)], CONTEXT, {}),
-    "a source partition that is not covered": ([record(END), name(END, 0, source=2)], CONTEXT, {}),
+    "a newer transaction": ([record(END), name(END, 10, start=10)], SCOPE, {}),
+    "a newer transaction that is not visible yet": ([name(END, 10, start=10)], SCOPE, {}),
+    "a source partition that is not covered": ([record(END), name(END, 0, source=2)], SCOPE, {}),
 }
 
 
-@pytest.mark.parametrize(("added", "context", "expected"), SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize(("added", "scope", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_exactly_the_violations_are_found_wherever_rows_are_cut(
-    added: list[Row], context: ProofContext, expected: dict[str, list[str]]
+    added: list[Row], scope: ProofScope, expected: dict[str, list[str]]
 ) -> None:
     rows = [*CLEAN, *added]
-    whole = observe(context, rows)
+    whole = observe(scope, rows)
     assert violations(whole) == expected
-    assert all(observe(context, rows, cut, cut) == whole for cut in range(len(rows) + 1)), "also around an empty batch"
+    assert all(observe(scope, rows, cut, cut) == whole for cut in range(len(rows) + 1)), "also around an empty batch"
 
 
 def test_maps_of_source_partitions_that_were_added_since_are_not_covered() -> None:
-    assert violations(observe(CONTEXT, [*CLEAN, record(END), name(END, 0, source=3)])) == {}
+    assert violations(observe(SCOPE, [*CLEAN, record(END), name(END, 0, source=3)])) == {}
 
 
 @pytest.mark.parametrize(
-    ("context", "row", "content"),
+    ("scope", "row", "content"),
     [
-        (CONTEXT, None, ["sink/0/2: 1 of None/None"]),
+        (SCOPE, None, ["sink/0/2: 1 of None/None"]),
         (SHARED, None, []),
         (EXPIRED, None, []),
-        (CONTEXT, name(END, 4), ["sink/0/2: 1 of 0/4"]),
-        (CONTEXT, name(END, 4, vanished=1), []),
-        (CONTEXT, name(END, 10, start=10), []),
+        (SCOPE, name(END, 4), ["sink/0/2: 1 of 0/4"]),
+        (SCOPE, name(END, 4, vanished=1), []),
+        (SCOPE, name(END, 10, start=10), []),
     ],
     ids=["invented", "of another writer", "expired", "named", "of a vanished source record", "newer"],
 )
 def test_a_record_is_compared_only_if_running_the_transform_again_must_give_it(
-    context: ProofContext, row: Row | None, content: list[str]
+    scope: ProofScope, row: Row | None, content: list[str]
 ) -> None:
     rows = [*CLEAN, record(END), *([row] if row else [])]
-    assert observe(context, rows)["content"][1] == sorted([*CONTENT, "sink/1/1: -30 of 0/3", *content])
+    assert observe(scope, rows)["content"][1] == sorted([*CONTENT, "sink/1/1: -30 of 0/3", *content])
 
 
 def test_outputs_of_other_code_and_dead_letters_that_are_not_repeatable_are_not_compared() -> None:
-    context = replace(CONTEXT, scopes={0: PartitionScope(0, 10, 0, recompute_start=2)}, compares_dead_letters=False)
-    observed = observe(context, [*CLEAN, record(END), name(END, 0, sequence=1)])
+    scope = replace(SCOPE, partitions={0: PartitionScope(0, 10, 0, recompute_start=2)}, compares_dead_letters=False)
+    observed = observe(scope, [*CLEAN, record(END), name(END, 0, sequence=1)])
     assert observed["content"][1] == ["sink/0/1: 12 of 0/2", "sink/1/1: -30 of 0/3"]
 
 
 def test_all_violations_are_counted_and_the_first_ones_shown() -> None:
-    n, texts = observe(CONTEXT, [record((0, 0, offset)) for offset in range(3 * SHOWN)], SHOWN // 2)["none_invented"]
+    n, texts = observe(SCOPE, [record((0, 0, offset)) for offset in range(3 * SHOWN)], SHOWN // 2)["none_invented"]
     assert (n, len(texts)) == (3 * SHOWN, SHOWN)
     assert set(texts) == {f"topic=sink, sink_partition=0, sink_offset={offset}" for offset in range(SHOWN)}
 
@@ -213,15 +213,13 @@ def test_all_violations_are_counted_and_the_first_ones_shown() -> None:
 places = st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 3))
 records = st.builds(record, places, st.sampled_from([None, b"0", b"1"]), st.integers(-2, 2))
 names = st.builds(name, places, *(st.integers(0, n) for n in (3, 2)), st.sampled_from([0, 5, 10]), st.integers(0, 1))
-contexts = st.builds(replace, st.just(CONTEXT), shared_sink=st.booleans(), expired=st.sampled_from([{}, {(0, 0): 1}]))
+scopes = st.builds(replace, st.just(SCOPE), shared_sink=st.booleans(), expired=st.sampled_from([{}, {(0, 0): 1}]))
 
 
-@given(
-    contexts, st.lists(records, max_size=8, unique_by=lambda r: (r.topic, r.sink_partition, r.sink_offset)), st.data()
-)
+@given(scopes, st.lists(records, max_size=8, unique_by=lambda r: (r.topic, r.sink_partition, r.sink_offset)), st.data())
 def test_the_result_does_not_depend_on_where_batches_are_cut(
-    context: ProofContext, some: list[Row], data: st.DataObject
+    scope: ProofScope, some: list[Row], data: st.DataObject
 ) -> None:
     rows = [*some, *data.draw(st.lists(names, max_size=8))]
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=5))
-    assert observe(context, rows, *cuts) == observe(context, rows)
+    assert observe(scope, rows, *cuts) == observe(scope, rows)

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.verify.invariants import SHOWN
-from eos_assets.verify.proof_context import KEPT, NAMED, RECORD, PartitionScope, ProofContext
 from eos_assets.verify.rows.source_checker import SourceChecker
+from eos_assets.verify.scope import KEPT, NAMED, RECORD, PartitionScope, ProofScope
 
 #: Kind → its number and its texts.
 Observed = dict[str, tuple[int, list[str]]]
 FIGURES = {"source_records", "newer", "vanished", "dropped"}
 #: Source partition 0 has two transactions, [0, 4) and [4, 10); a third one may have begun at 10.
-SCOPE = PartitionScope(0, 10, source_start=0, recompute_start=0, transactions=(0, 4))
-CONTEXT = ProofContext({0: SCOPE, 1: replace(SCOPE, transactions=(0,))}, ["sink", "dead"], [2])
+PARTITION = PartitionScope(0, 10, source_start=0, recompute_start=0, transactions=(0, 4))
+SCOPE = ProofScope({0: PARTITION, 1: replace(PARTITION, transactions=(0,))}, ["sink", "dead"], [2])
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def kept(offset: int) -> Row:
     return Row(0, offset, KEPT)
 
 
-def observe(context: ProofContext, rows: Iterable[Row], *cuts: int) -> Observed:
+def observe(scope: ProofScope, rows: Iterable[Row], *cuts: int) -> Observed:
     """What comes of rows in Arrow batches that are cut there."""
     ordered = sorted(rows, key=lambda row: (row.source_partition, row.source_offset, row.tag, row.sequence or 0))
     whole = pa.RecordBatch.from_pylist([asdict(row) for row in ordered], SCHEMA)
     ends = [0, *sorted(cuts), len(ordered)]
     batches = [whole.slice(low, high - low) for low, high in itertools.pairwise(ends)]
     observed: Observed = {}
-    for found in (row for batch in SourceChecker(context).check(batches) for row in batch.to_pylist()):
+    for found in (row for batch in SourceChecker(scope).check(batches) for row in batch.to_pylist()):
         n, texts = observed.get(found["kind"], (0, []))
         observed[found["kind"]] = (n + found["n"], sorted([*texts, found["text"]] if found["text"] else texts))
     return observed
@@ -81,56 +81,56 @@ def but(*gone: Row) -> list[Row]:
 
 
 def test_clean_rows_give_the_number_of_source_records_and_no_violation() -> None:
-    assert observe(CONTEXT, CLEAN) == {"source_records": (7, [])}
+    assert observe(SCOPE, CLEAN) == {"source_records": (7, [])}
 
 
 AFTER = [record(7), name(7, 9, start=10)]
-NEW = replace(SCOPE, start=4, source_start=4, proven=4)
-INCREMENTAL = replace(CONTEXT, incremental=True, scopes={**CONTEXT.scopes, 0: NEW})
+NEW = replace(PARTITION, start=4, source_start=4, proven=4)
+INCREMENTAL = replace(SCOPE, incremental=True, partitions={**SCOPE.partitions, 0: NEW})
 SINCE = [record(4), record(5), name(4, 5, start=4), name(5, 6, start=4)]
-COMPACTED, DROPS = replace(CONTEXT, source_is_compacted=True), replace(CONTEXT, drops=True)
-LATE_START = replace(CONTEXT, scopes={**CONTEXT.scopes, 0: replace(SCOPE, source_start=2)})
+COMPACTED, DROPS = replace(SCOPE, source_is_compacted=True), replace(SCOPE, drops=True)
+LATE_START = replace(SCOPE, partitions={**SCOPE.partitions, 0: replace(PARTITION, source_start=2)})
 ORIGIN = "source_partition=0, source_offset"
-#: The rows, the context, and the violations that are to be found.
-SCENARIOS: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
-    "no rows": ([], CONTEXT, {}),
+#: The rows, the scope, and the violations that are to be found.
+SCENARIOS: dict[str, tuple[list[Row], ProofScope, dict[str, list[str]]]] = {
+    "no rows": ([], SCOPE, {}),
     "a duplicate": (
         [*CLEAN, name(3, 9)],
-        CONTEXT,
+        SCOPE,
         {"no_duplicates": [f"{ORIGIN}=3, sequence=0, sink_offset=9"]},
     ),
     "a duplicate in another transaction": (
         [*CLEAN, name(3, 9, start=4)],
-        CONTEXT,
+        SCOPE,
         {"no_duplicates": [f"{ORIGIN}=3, sequence=0, sink_offset=9"]},
     ),
     "three outputs of one sequence": (
         [*CLEAN, name(2, 8, sequence=1), name(2, 9, sequence=1)],
-        CONTEXT,
+        SCOPE,
         {"no_duplicates": [f"{ORIGIN}=2, sequence=1, sink_offset=8", f"{ORIGIN}=2, sequence=1, sink_offset=9"]},
     ),
-    "a loss": (but(name(3, 3)), CONTEXT, {"none_missing": [f"{ORIGIN}=3"]}),
+    "a loss": (but(name(3, 3)), SCOPE, {"none_missing": [f"{ORIGIN}=3"]}),
     "a loss of all that a partition has": (
         but(name(0, 7, partition=1)),
-        CONTEXT,
+        SCOPE,
         {"none_missing": ["source_partition=1, source_offset=0"]},
     ),
     "a torn transaction": (
         but(name(4, 5, start=4), name(5, 6, start=4)),
-        CONTEXT,
+        SCOPE,
         {"none_missing": [f"{ORIGIN}=4", f"{ORIGIN}=5"]},
     ),
-    "one output of two is missing, which running the transform again finds": (but(name(2, 2, sequence=1)), CONTEXT, {}),
-    "a skip twice": ([*CLEAN, skip(1)], CONTEXT, {}),
-    "an origin that a newer transaction names as well": ([*CLEAN, name(3, 9, start=10)], CONTEXT, {}),
-    "one that it names before": ([*but(name(3, 3)), name(3, 9, start=10), name(3, 3, sequence=1)], CONTEXT, {}),
-    "an invented record": ([*CLEAN, name(6, 9, start=4)], CONTEXT, {"none_invented": [f"{ORIGIN}=6"]}),
-    "an invented skip": ([*CLEAN, skip(6)], CONTEXT, {"none_invented": [f"{ORIGIN}=6"]}),
+    "one output of two is missing, which running the transform again finds": (but(name(2, 2, sequence=1)), SCOPE, {}),
+    "a skip twice": ([*CLEAN, skip(1)], SCOPE, {}),
+    "an origin that a newer transaction names as well": ([*CLEAN, name(3, 9, start=10)], SCOPE, {}),
+    "one that it names before": ([*but(name(3, 3)), name(3, 9, start=10), name(3, 3, sequence=1)], SCOPE, {}),
+    "an invented record": ([*CLEAN, name(6, 9, start=4)], SCOPE, {"none_invented": [f"{ORIGIN}=6"]}),
+    "an invented skip": ([*CLEAN, skip(6)], SCOPE, {"none_invented": [f"{ORIGIN}=6"]}),
     "origins that the source no longer holds": (but(record(0), record(1)), LATE_START, {}),
     "a source record that vanished by compaction": (but(record(3)), COMPACTED, {}),
     "a loss in a compacted source": (but(name(3, 3)), COMPACTED, {"none_missing": [f"{ORIGIN}=3"]}),
-    "a newer transaction": ([*CLEAN, name(10, 9, start=10)], CONTEXT, {}),
-    "a record that only a newer transaction names": ([*CLEAN, *AFTER], CONTEXT, {"none_missing": [f"{ORIGIN}=7"]}),
+    "a newer transaction": ([*CLEAN, name(10, 9, start=10)], SCOPE, {}),
+    "a record that only a newer transaction names": ([*CLEAN, *AFTER], SCOPE, {"none_missing": [f"{ORIGIN}=7"]}),
     "a dropped record": (but(name(3, 3)), DROPS, {}),
     "a kept record without an output": ([*but(name(3, 3)), kept(3)], DROPS, {"none_missing": [f"{ORIGIN}=3"]}),
     "a kept record with an output": ([*CLEAN, kept(3)], DROPS, {}),
@@ -150,18 +150,18 @@ SCENARIOS: dict[str, tuple[list[Row], ProofContext, dict[str, list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("rows", "context", "expected"), SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize(("rows", "scope", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_exactly_the_violations_are_found_wherever_rows_are_cut(
-    rows: list[Row], context: ProofContext, expected: dict[str, list[str]]
+    rows: list[Row], scope: ProofScope, expected: dict[str, list[str]]
 ) -> None:
-    whole = observe(context, rows)
+    whole = observe(scope, rows)
     assert violations(whole) == expected
-    assert all(observe(context, rows, cut, cut) == whole for cut in range(len(rows) + 1)), "also around an empty batch"
+    assert all(observe(scope, rows, cut, cut) == whole for cut in range(len(rows) + 1)), "also around an empty batch"
 
 
 def test_rows_of_newer_transactions_and_vanished_records_are_counted() -> None:
     newer = [name(10, 9, start=10), skip(11)]
-    assert observe(CONTEXT, [*CLEAN, newer[0], replace(newer[1], start=10)])["newer"] == (2, [])
+    assert observe(SCOPE, [*CLEAN, newer[0], replace(newer[1], start=10)])["newer"] == (2, [])
     assert observe(COMPACTED, but(record(0), record(3)))["vanished"] == (2, [])
 
 
@@ -172,7 +172,7 @@ def test_dropped_records_are_counted_by_transaction() -> None:
 
 
 def test_all_violations_are_counted_and_the_first_ones_shown() -> None:
-    n, texts = observe(CONTEXT, [record(offset) for offset in range(3 * SHOWN)], SHOWN // 2)["none_missing"]
+    n, texts = observe(SCOPE, [record(offset) for offset in range(3 * SHOWN)], SHOWN // 2)["none_missing"]
     assert (n, set(texts)) == (3 * SHOWN, {f"{ORIGIN}={offset}" for offset in range(SHOWN)})
 
 
@@ -183,17 +183,17 @@ rows_of_any_kind = st.one_of(
     st.builds(name, offsets, st.integers(-1, 3), partitions, starts, sequences),
     st.builds(kept, offsets),
 )
-contexts = st.builds(
+scopes = st.builds(
     replace,
-    st.sampled_from([CONTEXT, INCREMENTAL, LATE_START]),
+    st.sampled_from([SCOPE, INCREMENTAL, LATE_START]),
     drops=st.booleans(),
     source_is_compacted=st.booleans(),
 )
 
 
-@given(contexts, st.lists(rows_of_any_kind, max_size=12), st.data())
+@given(scopes, st.lists(rows_of_any_kind, max_size=12), st.data())
 def test_the_result_does_not_depend_on_where_batches_are_cut(
-    context: ProofContext, rows: list[Row], data: st.DataObject
+    scope: ProofScope, rows: list[Row], data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=5))
-    assert observe(context, rows, *cuts) == observe(context, rows)
+    assert observe(scope, rows, *cuts) == observe(scope, rows)

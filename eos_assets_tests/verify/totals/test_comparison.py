@@ -11,8 +11,8 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
-from eos_assets.verify.proof_context import ProofContext
 from eos_assets.verify.recomputation import Recomputation
+from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.topic_frames import TopicFrames
 from eos_assets.verify.totals.comparison import TotalsComparison
 from eos_assets.verify.totals.map_reader import MapClaims
@@ -20,7 +20,7 @@ from eos_assets.verify.totals.pass_results import PassResults
 from eos_assets.verify.totals.total import Total, UndecidedError, hash_rows, total
 from eos_assets.verify.window.window import PartitionWindow, Window
 
-PROOF = ProofContext({}, ["sink", "dead"], [1])
+SCOPE = ProofScope({}, ["sink", "dead"], [1])
 WINDOW = Window({0: PartitionWindow(0, [], None, start=0, end=4)}, {}, {})
 #: The origins 0 to 3 of source partition 0, and the content of their outputs.
 ORIGINS = total(hash_rows(np.arange(4), 0))
@@ -32,7 +32,7 @@ def comparison(*, drops: bool = False, deterministic: bool = True, window: Windo
     topics = (Topic("source"), (Topic("sink"),))
     pipeline = Pipeline("p", *topics, lambda r: r, "1", drops=drops, deterministic=deterministic)
     context = PipelineContext(pipeline, cast(SparkSession, None), Connection("nowhere:9092"))
-    return TotalsComparison(Recomputation(TopicFrames(context, window)), PROOF)
+    return TotalsComparison(Recomputation(TopicFrames(context, window)), SCOPE)
 
 
 def figures(of: Total) -> list[int]:

@@ -16,7 +16,7 @@ from eos_assets.kafka.offsets import Bounds
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
-from eos_assets.verify.proof_context import PartitionScope, ProofContext
+from eos_assets.verify.scope import PartitionScope, ProofScope
 from eos_assets.verify.totals import map_reader
 from eos_assets.verify.totals.map_reader import MapClaims, MapReader
 from eos_assets.verify.totals.total import Total, UndecidedError, hash_rows, total
@@ -25,7 +25,7 @@ from eos_assets.verify.window.window import PartitionWindow, Window
 TOPIC = "provenance"
 #: The transactions of each of two source partitions.
 TRANSACTIONS = ((0, 4), (4, 10))
-CONTEXT = ProofContext({0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2])
+SCOPE = ProofScope({0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2])
 #: Sink offset, source offset, sequence.
 Row = tuple[int, int, int]
 
@@ -50,14 +50,14 @@ def window(transactions: Iterable[tuple[int, int]], end: int) -> Window:
         p: PartitionWindow(
             p, [Genesis("p", p, 0, {}), *(entry(p, *t) for t in transactions)], None, start=0, end=1 << 40
         )
-        for p in CONTEXT.scopes
+        for p in SCOPE.partitions
     }
-    return Window(partitions, {TOPIC: dict.fromkeys(CONTEXT.scopes, Bounds(0, end, end))}, {})
+    return Window(partitions, {TOPIC: dict.fromkeys(SCOPE.partitions, Bounds(0, end, end))}, {})
 
 
 def read(
     *maps: ProvenanceMap,
-    context: ProofContext = CONTEXT,
+    scope: ProofScope = SCOPE,
     isolates: bool = False,
     transactions: Iterable[tuple[int, int]] = TRANSACTIONS,
     end: int = 100,
@@ -65,10 +65,10 @@ def read(
     """The claims of maps that are in the partition of their source partition, in this order."""
     values = [(one.source_partition, value) for one in maps for value in one.messages()]
     messages = [Message(TOPIC, partition, offset, value=value) for offset, (partition, value) in enumerate(values)]
-    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(transactions, end), context, isolates=isolates)
+    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(transactions, end), scope, isolates=isolates)
     with patch.object(map_reader, "read_partitions", return_value=iter(messages)) as streams:
         claims = reader.read()
-    assert streams.call_args.args[1] == {(TOPIC, p): 0 for p in CONTEXT.scopes}
+    assert streams.call_args.args[1] == {(TOPIC, p): 0 for p in SCOPE.partitions}
     return claims
 
 
@@ -110,8 +110,8 @@ def test_the_claims_of_clean_maps() -> None:
 def test_origins_that_are_gone_and_rows_of_other_code_are_not_claimed() -> None:
     claims = read(
         *CLEAN,
-        context=replace(
-            CONTEXT, scopes={**CONTEXT.scopes, 0: PartitionScope(0, 10, source_start=1, recompute_start=4)}
+        scope=replace(
+            SCOPE, partitions={**SCOPE.partitions, 0: PartitionScope(0, 10, source_start=1, recompute_start=4)}
         ),
     )
     assert claims.origins == sum_of(*ORIGINS[1:])
@@ -144,8 +144,8 @@ def test_origins_of_which_nothing_came_but_dead_letters_are_set_aside_where_fail
 
 
 ORDER = "not in the order of their origins"
-INCREMENTAL = replace(CONTEXT, incremental=True, scopes={0: PartitionScope(4, 10, 4, 4, proven=4)})
-WIDE = replace(CONTEXT, scopes={0: PartitionScope(0, 1 << 40, 0, 0)})
+INCREMENTAL = replace(SCOPE, incremental=True, partitions={0: PartitionScope(4, 10, 4, 4, proven=4)})
+WIDE = replace(SCOPE, partitions={0: PartitionScope(0, 1 << 40, 0, 0)})
 #: The maps, and why they cannot be decided from totals.
 SCENARIOS: dict[str, tuple[list[ProvenanceMap], str]] = {
     "a transaction without an entry": ([*CLEAN, mapped((6, 6, 0), start=6)], "without an entry"),
@@ -188,15 +188,15 @@ def test_maps_that_contradict_themselves_or_the_ledger_are_not_decided(maps: lis
 def test_sequences_that_overflow_with_their_offsets_are_not_decided() -> None:
     wide = mapped((0, 0, 0), (1, 1 << 32, (1 << 31) - 1))
     with pytest.raises(UndecidedError, match="do not fit into one integer"):
-        read(wide, context=WIDE, transactions=[(0, 1 << 40)])
+        read(wide, scope=WIDE, transactions=[(0, 1 << 40)])
 
 
 def test_a_transaction_that_was_proven_before_must_not_be_mapped_again() -> None:
-    assert read(SECOND, context=INCREMENTAL).named == 2
-    assert read(skips(2), SECOND, context=INCREMENTAL).newer == 0, "a skip is no output"
-    assert read(*FIRST, SECOND, context=replace(INCREMENTAL, incremental=False)).named == 2, "it has expired"
+    assert read(SECOND, scope=INCREMENTAL).named == 2
+    assert read(skips(2), SECOND, scope=INCREMENTAL).newer == 0, "a skip is no output"
+    assert read(*FIRST, SECOND, scope=replace(INCREMENTAL, incremental=False)).named == 2, "it has expired"
     with pytest.raises(UndecidedError, match="proven before"):
-        read(FIRST[0], SECOND, context=INCREMENTAL)
+        read(FIRST[0], SECOND, scope=INCREMENTAL)
 
 
 def test_transactions_that_overlap_are_not_decided() -> None:
@@ -211,15 +211,15 @@ def test_a_transaction_that_overlaps_what_was_proven_is_not_decided() -> None:
     with pytest.raises(UndecidedError, match="overlaps"):
         read(
             mapped((1, 5, 0), start=2),
-            context=replace(CONTEXT, scopes=scopes, incremental=True),
+            scope=replace(SCOPE, partitions=scopes, incremental=True),
             transactions=[(2, 10)],
         )
-    read(mapped((1, 5, 0), start=2), context=replace(CONTEXT, scopes=scopes), transactions=[(2, 10)])
+    read(mapped((1, 5, 0), start=2), scope=replace(SCOPE, partitions=scopes), transactions=[(2, 10)])
 
 
 def test_a_swap_in_a_sink_whose_name_is_that_of_skips_is_not_decided() -> None:
     with pytest.raises(UndecidedError):
-        read(mapped((0, 1, 0), (1, 0, 0), topic=SKIPPED), context=replace(CONTEXT, topics=[SKIPPED, "dead"]))
+        read(mapped((0, 1, 0), (1, 0, 0), topic=SKIPPED), scope=replace(SCOPE, topics=[SKIPPED, "dead"]))
 
 
 def test_maps_that_are_too_large_for_tasks_are_not_decided() -> None:
@@ -228,7 +228,7 @@ def test_maps_that_are_too_large_for_tasks_are_not_decided() -> None:
 
 
 def test_a_message_that_is_not_a_map_is_an_error_with_its_place() -> None:
-    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(TRANSACTIONS, 100), CONTEXT, isolates=False)
+    reader = MapReader(Connection("nowhere:9092"), TOPIC, window(TRANSACTIONS, 100), SCOPE, isolates=False)
     with pytest.raises(CorruptEntry, match="provenance/1 offset 7"):
         reader.decode(Message(TOPIC, 1, 7, value=b"{}"))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.proof_context import PartitionScope, ProofContext
+from eos_assets.verify.scope import PartitionScope, ProofScope
 from eos_assets.verify.totals.merged_maps import MapMessage
 from eos_assets.verify.totals.sink_pass import Place, SinkPass
 from eos_assets.verify.totals.total import Total, hash_rows, total
@@ -22,7 +22,7 @@ Record = tuple[int, int, int, bytes | None, int]
 Messages = dict[Place, list[MapMessage]]
 DEAD_LETTERS = 1
 #: Of the two partitions of the sink the first one is that of the keys 0 and 2, the second one that of 1 and 3.
-CONTEXT = ProofContext(
+SCOPE = ProofScope(
     {0: PartitionScope(0, 10, 0, 0), 1: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [2], compares_dead_letters=True
 )
 
@@ -45,14 +45,14 @@ def message(rows: dict[int, int], source: int = 0, start: int = 0, *, in_scope: 
     return MapMessage(int(sink[0]), source, start, in_scope, value)
 
 
-def run(context: ProofContext, records: Iterable[Record], messages: Messages, *cuts: int) -> Pass:
+def run(scope: ProofScope, records: Iterable[Record], messages: Messages, *cuts: int) -> Pass:
     """One pass along records in Arrow batches that are cut there."""
     names = ("topic", "sink_partition", "sink_offset", "key", "digest")
     schema = pa.schema([(name, pa.binary() if name == "key" else pa.int64()) for name in names])
     rows = sorted(records, key=lambda record: record[:3])
     whole = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
     ends = [0, *sorted(cuts), len(rows)] if rows else []
-    (found,) = SinkPass(context, messages).run(whole.slice(low, high - low) for low, high in itertools.pairwise(ends))
+    (found,) = SinkPass(scope, messages).run(whole.slice(low, high - low) for low, high in itertools.pairwise(ends))
     (_, (wrong, n, named, *content)), *sums = [(row["kind"], json.loads(row["text"])) for row in found.to_pylist()]
     assert {kind for kind, _ in sums} <= {"sum"}
     return Pass(wrong, n, named, Total(*content), sorted(numbers for _, numbers in sums))
@@ -84,28 +84,28 @@ def test_clean_records_add_up_by_content_and_by_transaction() -> None:
         [0, 0, "sink", 1, 2, 0, 2, 2**64 - 19],
         [1, 0, "sink", 0, 1, 3, 3, 20],
     ]
-    assert run(CONTEXT, RECORDS, MESSAGES) == Pass("", 6, 6, sum_of(CONTENT), sums)
+    assert run(SCOPE, RECORDS, MESSAGES) == Pass("", 6, 6, sum_of(CONTENT), sums)
 
 
 @pytest.mark.parametrize(
-    ("context", "content"),
+    ("scope", "content"),
     [
-        (replace(CONTEXT, compares_dead_letters=False), CONTENT[:-1]),
+        (replace(SCOPE, compares_dead_letters=False), CONTENT[:-1]),
         (
-            replace(CONTEXT, scopes={**CONTEXT.scopes, 0: PartitionScope(0, 10, 0, recompute_start=2)}),
+            replace(SCOPE, partitions={**SCOPE.partitions, 0: PartitionScope(0, 10, 0, recompute_start=2)}),
             [*CONTENT[1:3], *CONTENT[4:]],
         ),
         (
-            replace(CONTEXT, declares_partitions=True),
+            replace(SCOPE, declares_partitions=True),
             [(*row, place) for row, (_, place, *_) in zip(CONTENT, RECORDS, strict=True)],
         ),
     ],
     ids=["dead letters that are not repeatable", "outputs of other code", "declared partitions"],
 )
 def test_content_is_what_running_the_transform_again_must_give(
-    context: ProofContext, content: list[tuple[int, ...]]
+    scope: ProofScope, content: list[tuple[int, ...]]
 ) -> None:
-    found = run(context, RECORDS, MESSAGES)
+    found = run(scope, RECORDS, MESSAGES)
     assert (found.wrong, found.named, found.content) == ("", 6, sum_of(content))
 
 
@@ -118,48 +118,48 @@ def also(*more: MapMessage) -> Messages:
 
 
 NEWER, FORMER, FIFTH = message({5: 10}, start=10, in_scope=False), message({0: 0}, in_scope=False), message({5: 4})
-SHARED, EXPIRED = replace(CONTEXT, shared_sink=True), replace(CONTEXT, expired={(0, 0): 5})
-DECLARES = replace(CONTEXT, declares_partitions=True)
+SHARED, EXPIRED = replace(SCOPE, shared_sink=True), replace(SCOPE, expired={(0, 0): 5})
+DECLARES = replace(SCOPE, declares_partitions=True)
 UNNAMED, TWICE = "a record that no map names", "a record that two rows of the maps name"
 LOST = "a row of the maps without a visible record"
 ROUTE = "a record in another partition than that of its key"
-#: The context, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
-SCENARIOS: dict[str, tuple[ProofContext, list[Record], list[MapMessage], str | tuple[int, int]]] = {
-    "a duplicate that no map names": (CONTEXT, [END], [], UNNAMED),
-    "an invented dead letter": (CONTEXT, [(DEAD_LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
-    "an invented record in a partition without maps": (CONTEXT, [(DEAD_LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
-    "a map that comes twice": (CONTEXT, [], [FIRST], TWICE),
-    "a record of two origins": (CONTEXT, [END], [FIFTH, message({5: 5}, source=1)], TWICE),
-    "a loss": (CONTEXT, [LATER], [message({5: 4, 6: 5})], LOST),
-    "a torn transaction": (CONTEXT, [LATER], [message({2: 0}, source=1), message({4: 4, 5: 5, 6: 6})], LOST),
-    "a wrong partition": (CONTEXT, [(0, 0, 5, b"1", 1)], [FIFTH], ROUTE),
+#: The scope, what is added to the clean records and maps, and what is wrong, else the records and the named ones.
+SCENARIOS: dict[str, tuple[ProofScope, list[Record], list[MapMessage], str | tuple[int, int]]] = {
+    "a duplicate that no map names": (SCOPE, [END], [], UNNAMED),
+    "an invented dead letter": (SCOPE, [(DEAD_LETTERS, 0, 1, b"4", 1)], [], UNNAMED),
+    "an invented record in a partition without maps": (SCOPE, [(DEAD_LETTERS, 1, 0, b"4", 1)], [], UNNAMED),
+    "a map that comes twice": (SCOPE, [], [FIRST], TWICE),
+    "a record of two origins": (SCOPE, [END], [FIFTH, message({5: 5}, source=1)], TWICE),
+    "a loss": (SCOPE, [LATER], [message({5: 4, 6: 5})], LOST),
+    "a torn transaction": (SCOPE, [LATER], [message({2: 0}, source=1), message({4: 4, 5: 5, 6: 6})], LOST),
+    "a wrong partition": (SCOPE, [(0, 0, 5, b"1", 1)], [FIFTH], ROUTE),
     "a partition that the transform declares": (DECLARES, [(0, 0, 5, b"1", 1)], [FIFTH], (7, 7)),
-    "no key, in another partition than its origin": (CONTEXT, [(0, 0, 5, None, 1)], [message({5: 4}, source=1)], ROUTE),
-    "no key, in the partition of its origin": (CONTEXT, [(0, 0, 5, None, 1)], [FIFTH], (7, 7)),
+    "no key, in another partition than its origin": (SCOPE, [(0, 0, 5, None, 1)], [message({5: 4}, source=1)], ROUTE),
+    "no key, in the partition of its origin": (SCOPE, [(0, 0, 5, None, 1)], [FIFTH], (7, 7)),
     "a record of another writer in a shared sink": (SHARED, [END], [], (7, 6)),
     "a record of an expired transaction": (EXPIRED, [END], [], (6, 6)),
     "an invented record after what expired": (EXPIRED, [END, LATER], [], UNNAMED),
-    "a newer transaction": (CONTEXT, [END], [NEWER], (6, 6)),
-    "a newer transaction that is not visible yet": (CONTEXT, [], [NEWER], (6, 6)),
-    "a newer transaction beside an invented record": (CONTEXT, [END, LATER], [NEWER], UNNAMED),
+    "a newer transaction": (SCOPE, [END], [NEWER], (6, 6)),
+    "a newer transaction that is not visible yet": (SCOPE, [], [NEWER], (6, 6)),
+    "a newer transaction beside an invented record": (SCOPE, [END, LATER], [NEWER], UNNAMED),
 }
 
 
-@pytest.mark.parametrize(("context", "records", "messages", "expected"), SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize(("scope", "records", "messages", "expected"), SCENARIOS.values(), ids=SCENARIOS)
 def test_a_violation_is_named_wherever_batches_are_cut(
-    context: ProofContext, records: list[Record], messages: list[MapMessage], expected: str | tuple[int, int]
+    scope: ProofScope, records: list[Record], messages: list[MapMessage], expected: str | tuple[int, int]
 ) -> None:
     rows, maps = [*RECORDS, *records], also(*messages)
-    whole = run(context, rows, maps)
+    whole = run(scope, rows, maps)
     assert (whole.wrong or (whole.records, whole.named)) == expected
     for cut in range(1, len(rows)):
-        found = run(context, rows, maps, cut)
+        found = run(scope, rows, maps, cut)
         assert found.wrong == whole.wrong if whole.wrong else found == whole
 
 
 def test_a_loss_from_the_end_of_a_partition_shows_in_the_number_of_named_records() -> None:
     """The driver compares it with the number of rows in the maps."""
-    found = run(CONTEXT, [*RECORDS[:2], *RECORDS[3:]], MESSAGES)
+    found = run(SCOPE, [*RECORDS[:2], *RECORDS[3:]], MESSAGES)
     assert (found.wrong, found.named) == ("", 5)
 
 
@@ -171,11 +171,11 @@ def test_a_loss_from_the_end_of_a_partition_shows_in_the_number_of_named_records
     ],
 )
 def test_a_record_that_two_transactions_name_is_found(records: list[Record]) -> None:
-    assert run(CONTEXT, records, also(FORMER, NEWER)).wrong == "a record that two transactions name"
+    assert run(SCOPE, records, also(FORMER, NEWER)).wrong == "a record that two transactions name"
 
 
 def test_an_empty_batch_changes_nothing() -> None:
-    assert run(CONTEXT, RECORDS, MESSAGES, 0, 0) == run(CONTEXT, RECORDS, MESSAGES)
+    assert run(SCOPE, RECORDS, MESSAGES, 0, 0) == run(SCOPE, RECORDS, MESSAGES)
 
 
 places = st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 5))
@@ -200,6 +200,6 @@ def test_the_result_does_not_depend_on_where_batches_are_cut(
     for (place, source, in_scope), rows in named.items():
         messages.setdefault(place, []).append(message(rows, source, in_scope=in_scope))
     cuts = data.draw(st.sets(st.integers(1, max(1, len(records) - 1)))) if len(records) > 1 else set()
-    whole, cut = (run(CONTEXT, records, messages, *where) for where in ((), cuts))
+    whole, cut = (run(SCOPE, records, messages, *where) for where in ((), cuts))
     assert bool(whole.wrong) == bool(cut.wrong), "what is found first may differ"
     assert whole.wrong or whole == cut

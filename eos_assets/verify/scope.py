@@ -1,4 +1,4 @@
-"""What the checkers of a proof must know: the topics and, for each source partition, which part the proof covers."""
+"""What a proof covers: the topics and, of each source partition, the transactions and records."""
 
 from dataclasses import dataclass, field
 
@@ -26,10 +26,11 @@ class PartitionScope:
 
 
 @dataclass(frozen=True)
-class ProofContext:
-    """The topics and the scopes of one proof. It travels to the tasks, so it holds plain data."""
+class ProofScope:
+    """What one proof covers, and how. It travels to the tasks, so it holds plain data."""
 
-    scopes: dict[int, PartitionScope]
+    #: Source partition → what is covered of it.
+    partitions: dict[int, PartitionScope]
     #: The topics by their number: the sinks, then the dead letters.
     topics: list[str]
     #: The number of partitions of each sink.
@@ -46,15 +47,15 @@ class ProofContext:
     source_is_compacted: bool = False
 
 
-def lookup(context: ProofContext, partition: Integers, name: str) -> Integers:
+def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:
     """An offset of the scope of each row's source partition."""
-    highest = max([*context.scopes, int(partition.max(initial=-1))], default=-1)
+    highest = max([*scope.partitions, int(partition.max(initial=-1))], default=-1)
     values = np.zeros(highest + 2, np.int64)  # the last one is for rows without a partition, -1
-    for p, scope in context.scopes.items():
-        values[p] = getattr(scope, name)
+    for p, covered in scope.partitions.items():
+        values[p] = getattr(covered, name)
     return values[partition]
 
 
-def in_scope(context: ProofContext, partition: Integers, start: Integers) -> Flags:
+def in_scope(scope: ProofScope, partition: Integers, start: Integers) -> Flags:
     """Whether the transaction of each row is one that the proof covers."""
-    return (start >= lookup(context, partition, "start")) & (start < lookup(context, partition, "end"))
+    return (start >= lookup(scope, partition, "start")) & (start < lookup(scope, partition, "end"))
