@@ -68,7 +68,8 @@ def chain() -> list[Pipeline]:
 
 def test_every_column_of_the_audit_tables_has_its_lineage(platform: Platform) -> None:
     platform.lab.fill(30)
-    result = platform.materialize()
+    assert platform.materialize().success
+    result = platform.update_tables()
     assert result.success
     graph = platform.defs.resolve_asset_graph()
     seen = set()

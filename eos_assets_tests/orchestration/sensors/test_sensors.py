@@ -1,7 +1,6 @@
 """The sensors, one tick at a time: what they request, when they repeat it, and when they raise an alert."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,7 +11,8 @@ from eos_assets.kafka.offsets import bounds
 from eos_assets.local.daemon import fail_orphans
 from eos_assets.orchestration.partitions import range_tags
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
-from eos_assets.orchestration.sensors import backoff, new_records, stuck_partitions
+from eos_assets.orchestration.retries import MAX_RETRIES
+from eos_assets.orchestration.sensors import audit_update, backoff, new_records, stuck_partitions
 from eos_assets_tests.orchestration.platform import Platform
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
@@ -26,6 +26,39 @@ def tick(platform: Platform, cursor: str | None = None, sensor: str = "new_recor
     result = definition(context)
     assert isinstance(result, dg.SensorResult)
     return result
+
+
+def evaluate(platform: Platform, sensor: str, cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
+    """One tick of any sensor."""
+    definition = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_{sensor}")
+    resources = {name: platform.resources()[name] for name in definition.required_resource_keys}
+    context = dg.build_sensor_context(instance=platform.instance, cursor=cursor, resources=resources)
+    result = definition(context)
+    assert isinstance(result, dg.SensorResult | dg.SkipReason)
+    return result
+
+
+def reason(result: dg.SensorResult | dg.SkipReason) -> str:
+    """Why a tick did nothing."""
+    if isinstance(result, dg.SensorResult):
+        assert not result.run_requests
+        assert not result.asset_events
+        return str(result.skip_reason)
+    return str(result.skip_message)
+
+
+def may_be_repeated(platform: Platform, result: dg.ExecuteInProcessResult) -> bool:
+    """Whether Dagster repeats a failed run, as its tags decide."""
+    run = platform.instance.get_run_by_id(result.run_id)
+    assert run is not None
+    return run.tags.get(MAX_RETRIES) != "0"
+
+
+def forge_record(platform: Platform) -> None:
+    """Write a record to the sink that comes from no source record."""
+    producer = Producer(platform.lab.connection.config())
+    producer.produce(platform.lab.sink, b"25", b"5", 0)
+    producer.flush()
 
 
 def test_the_sensor_requests_the_lagging_partitions_and_nothing_else(
@@ -55,41 +88,118 @@ def test_the_sensor_requests_the_lagging_partitions_and_nothing_else(
     assert tick(platform, cursor).run_requests == []
 
 
-def test_a_failed_check_or_a_run_that_failed_after_its_commits_is_repeated(
+def test_a_source_that_has_not_grown_is_not_planned_again_for_a_while(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = tick(platform)
+
+    def plan(*_: object) -> None:
+        raise AssertionError("planned")
+
+    with monkeypatch.context() as watched:
+        watched.setattr(new_records, "make_plan", plan)
+        assert "No new records" in str(tick(platform, idle.cursor).skip_reason)
+        with pytest.raises(AssertionError, match="planned"):
+            tick(platform, long_ago(idle.cursor, new_records.IDLE_SECONDS))
+        platform.lab.produce([b"1"])
+        with pytest.raises(AssertionError, match="planned"):
+            tick(platform, idle.cursor)
+    assert tick(platform, idle.cursor).run_requests
+
+
+def test_a_run_that_failed_after_its_commits_is_repeated_by_dagster_and_not_requested(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = platform.lab
-    monkeypatch.setattr(backoff, "FIRST_DELAY_SECONDS", 0.0)
     lab.fill(30)
-    (Path(platform.lake).parent / "file").touch()
-    broken = Platform(lab, platform.instance, str(Path(platform.lake).parent / "file" / "lake"))
-    assert not broken.materialize().success, "the tables cannot be written"
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Spark has ended")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("eos_assets.orchestration.checks.verify_pipeline", fail)
+        failed = platform.materialize()
+    assert not failed.success
     assert len(lab.read()) == 30, "all records were committed"
-    requested = tick(platform)
-    (request,) = requested.run_requests or []
-    assert range_tags(0, 2).items() <= request.tags.items()
+    assert may_be_repeated(platform, failed)
+    assert tick(platform).run_requests == [], "no records are new"
+    with pytest.raises(backoff.SensorAlert, match=r"not evaluated, because their run failed: .*none_invented.*_checks"):
+        evaluate(platform, "failed_checks")
     assert platform.materialize().success
-    assert tick(platform, requested.cursor).run_requests == []
-    sensor = platform.defs.resolve_sensor_def(f"{platform.pipeline.name}_failed_checks")
+    assert evaluate(platform, "failed_checks") == dg.SkipReason("No check has failed.")
 
-    def checks_tick(cursor: str | None = None) -> dg.SensorResult:
-        result = sensor(dg.build_sensor_context(instance=platform.instance, cursor=cursor))
-        assert isinstance(result, dg.SensorResult)
-        return result
 
-    assert checks_tick().run_requests == []
-    producer = Producer(lab.connection.config())
-    producer.produce(lab.sink, b"25", b"5", 0)
-    producer.flush()
-    assert not platform.check()["none_invented"].passed
-    cursor = None
-    for _ in range(backoff.MAX_REQUESTS):
-        again = checks_tick(cursor)
-        (request,) = again.run_requests or []
-        assert range_tags(0, 2).items() <= request.tags.items()
-        cursor = again.cursor
-    with pytest.raises(backoff.SensorAlert, match=r"Gave up on .* after 5 runs: checks failed: .*none_invented"):
-        checks_tick(cursor)
+def test_a_failed_check_raises_an_alert_and_is_not_repeated(platform: Platform) -> None:
+    lab = platform.lab
+    lab.fill(30)
+    assert platform.materialize().success
+    assert evaluate(platform, "failed_checks") == dg.SkipReason("No check has failed.")
+    forge_record(platform)
+    lab.fill(30)
+    failed = platform.materialize()
+    assert not failed.success
+    assert not may_be_repeated(platform, failed)
+    alert = (
+        rf"Checks failed in partitions 0, 1, 2: .*none_invented: .*for example topic={lab.sink}.*eos verify .* --full"
+    )
+    with pytest.raises(backoff.SensorAlert, match=alert):
+        evaluate(platform, "failed_checks")
+    assert tick(platform).run_requests == []
+
+
+def test_the_audit_tables_follow_what_is_proven_and_are_updated_once_a_minute(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = platform.lab
+    assert "Nothing was committed" in reason(evaluate(platform, "audit"))
+    lab.fill(30)
+    lab.run()
+    assert "Waiting until what was committed is proven" in reason(evaluate(platform, "audit"))
+    assert all(evaluation.passed for evaluation in platform.check().values())
+    requested = evaluate(platform, "audit")
+    assert isinstance(requested, dg.SensorResult)
+    assert len(requested.run_requests or []) == 1
+    lab.fill(30)
+    assert platform.materialize().success
+    assert "a moment ago" in reason(evaluate(platform, "audit", requested.cursor))
+    monkeypatch.setattr(audit_update, "UPDATE_SECONDS", 0.0)
+    again = evaluate(platform, "audit", requested.cursor)
+    assert isinstance(again, dg.SensorResult)
+    assert len(again.run_requests or []) == 1
+    assert "Nothing was committed" in reason(evaluate(platform, "audit", again.cursor))
+    forge_record(platform)
+    lab.fill(30)
+    assert not platform.materialize().success
+    assert "checks failed: none_invented" in reason(evaluate(platform, "audit", again.cursor))
+
+
+def test_what_was_committed_outside_dagster_is_reported_once(platform: Platform) -> None:
+    lab = platform.lab
+    lab.fill(30)
+    report = lab.run()
+    first = evaluate(platform, "other_commits")
+    assert isinstance(first, dg.SensorResult)
+    names = lab.pipeline.names()
+    topics = [lab.sink, names.dead_letters, names.ledger, names.provenance]
+    events = [event for event in first.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert {(event.asset_key, event.partition) for event in events} == {
+        (dg.AssetKey(topic), str(p)) for topic in topics for p in range(3)
+    }
+    assert {event.metadata["committed_by"].value for event in events} == {report.run}
+    written = [event.metadata["records_in"].value for event in events if event.asset_key == dg.AssetKey(lab.sink)]
+    assert sum(int(str(count)) for count in written) == 30
+    assert "Nothing was committed outside" in reason(evaluate(platform, "other_commits", first.cursor))
+    lab.fill(30)
+    assert platform.materialize().success
+    own = evaluate(platform, "other_commits", first.cursor)
+    assert "Nothing was committed outside" in reason(own), "Dagster has materialized that itself"
+    lab.fill(60)
+    for records in (10, None):
+        assert lab.run(max_records=records).complete
+    assert isinstance(own, dg.SensorResult)
+    others = evaluate(platform, "other_commits", own.cursor)
+    assert isinstance(others, dg.SensorResult)
+    assert len(others.asset_events) == 2 * len(topics) * 3, "each run in each partition of each topic"
 
 
 def test_runs_of_a_daemon_that_ended_are_reported_as_failed() -> None:
@@ -166,9 +276,7 @@ def test_bad_data_upstream_holds_back_the_next_pipeline(platform: Platform, make
     assert "proven upstream" in str(waiting.skip_reason)
     assert all(evaluation.passed for evaluation in platform.check().values())
     assert requests().run_requests, "they are read once they are proven"
-    producer = Producer(lab.connection.config())
-    producer.produce(lab.sink, b"25", b"5", 0)
-    producer.flush()
+    forge_record(platform)
     assert not platform.check()["none_invented"].passed
     held = requests()
     assert held.run_requests == []
