@@ -154,7 +154,7 @@ class Lab:
             final: Seen = {p: [] for p in self.watcher.seen}
             for message in messages:
                 final[message.partition() or 0].append((message.offset() or 0, message.key(), message.value()))
-            self.watcher.agrees_with(final)
+            self.watcher.assert_read(final)
         for message in messages:
             key, value, partition = message.key(), message.value(), message.partition()
             assert key is not None

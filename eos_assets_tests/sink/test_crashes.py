@@ -1,4 +1,4 @@
-"""Crashes, zombies, rivals and timeouts: after each, heal, finish, and count what a reader of committed data sees."""
+"""After crashes, zombies, concurrent runs and timeouts, a reader of committed data sees each record once."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
 
 
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
-    """F1 with several slices, failing transactions and a killed worker; every invariant from the topics."""
+    """F1 with several transactions, failing ones and a killed worker; every invariant from the topics."""
     lab = lab.with_(batching=Batching(records=100))
     lab.fill(3000)
     report = lab.run(Faults(probability=0.4, seed=5, failpoint="before_commit", action="exit"), max_attempts=60)
@@ -60,8 +60,8 @@ def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     assert not report.complete
     assert report.attempts == 2
     assert report.entries == []
-    told = [(row.partition, row.outcome, row.start, row.next) for row in report.summary()]
-    assert told == [(partition, "failed", 0, 0) for partition in range(3)]
+    outcomes = [(row.partition, row.outcome, row.start, row.next) for row in report.summary()]
+    assert outcomes == [(partition, "failed", 0, 0) for partition in range(3)]
     assert lab.read() == []
     assert {row.code for row in report.summary()} == {Code.GAVE_UP}
     injected = [f"injected into partition {partition} at offset 0" for partition in range(3)]
@@ -90,14 +90,14 @@ def test_a_zombie_that_wakes_after_its_successor_writes_nothing(
     os.kill(pid, signal.SIGCONT)
     report = zombie.result()
     assert report.entries == []
-    assert [found.outcome for found in report.outcomes] == [outcome]
+    assert [each.outcome for each in report.outcomes] == [outcome]
     assert report.complete, "the successor did its work"
     lab.assert_squares(range(500))
     assert lab.broken() == set()
 
 
 def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F5, the other way round: the successor is the one that is fenced, and each range is there once."""
+    """F5, the other way round: the successor is the one that is fenced, and each range is written once."""
     lab = make_lab(partitions=1)
     lab.fill(500)
     (tmp_path / "a").mkdir()
@@ -158,8 +158,8 @@ def {name}(records):
 
 @pytest.mark.timeout(300)
 def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F6, as two users would have it: processes of their own, each with a Spark of its own. Neither calls the transform
-    before the other one has planned the same ranges, too."""
+    """F6 with two users: separate processes, each with its own Spark. Neither calls the transform before the other one
+    has planned the same ranges, too."""
     name = f"twice_{uuid.uuid4().hex[:8]}"
     (tmp_path / "planned").mkdir()
     (tmp_path / f"{name}.py").write_text(TWICE.format(name=name, planned=tmp_path / "planned"))
@@ -178,8 +178,8 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
     command = partial(eos, "run", name, "--module", name, "--json", **env)  # type: ignore[arg-type]
     with ThreadPoolExecutor() as pool:
         runs = [pool.submit(command) for _ in range(2)]
-        told = [json.loads(run.result().stdout) for run in runs]
-    assert all(run["complete"] for run in told)
+        reports = [json.loads(run.result().stdout) for run in runs]
+    assert all(report["complete"] for report in reports)
     assert len(list((tmp_path / "planned").iterdir())) == 2, "they overlapped"
     lab.assert_squares(range(3000))
     assert lab.broken() == set()
@@ -191,8 +191,8 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
     lab.fill(200)
     slow = Background(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
     pid = stopped(tmp_path)
-    wait_for(lambda: any(there.high > there.stable for there in bounds(lab.connection, lab.sink).values()))
-    wait_for(lambda: all(there.high == there.stable for there in bounds(lab.connection, lab.sink).values()))
+    wait_for(lambda: any(each.high > each.stable for each in bounds(lab.connection, lab.sink).values()))
+    wait_for(lambda: all(each.high == each.stable for each in bounds(lab.connection, lab.sink).values()))
     os.kill(pid, signal.SIGCONT)
     report = slow.result()
     assert report.complete
@@ -202,14 +202,14 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
 
 
 def test_a_run_whose_transactions_all_time_out_names_the_cause(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F11: every attempt of the task sleeps through its timeout, so the run ends, and says of what."""
+    """F11: every attempt of the task sleeps through its timeout, so the run ends and names the cause."""
     lab = make_lab(partitions=1, batching=Batching(timeout_ms=2000))
     lab.fill(200)
     asleep = Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path), always=True)
     run = Background(lab, asleep, max_attempts=1)
 
     def aborted() -> bool:
-        return all(there.high == there.stable > 0 for there in bounds(lab.connection, lab.sink).values() if there.high)
+        return all(each.high == each.stable > 0 for each in bounds(lab.connection, lab.sink).values() if each.high)
 
     while run.thread.is_alive():
         for file in tmp_path.glob("*.pid"):
@@ -230,7 +230,7 @@ def test_a_run_whose_transactions_all_time_out_names_the_cause(make_lab: MakeLab
 def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    """A cold `init_transactions`: the topic of transactions is not there yet."""
+    """A cold `init_transactions`: the topic of transactions does not exist yet."""
     with KafkaCluster(tmp_path, settings=settings) as cluster:
         lab = Lab(spark, cluster.connection, declare())
         lab.create()
@@ -243,7 +243,7 @@ def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
         assert lab.broken() == set()
 
 
-def test_the_weaker_modes_double_and_lose_and_the_checks_say_so(lab: Lab) -> None:
+def test_the_baseline_deliveries_double_and_lose_and_the_checks_find_it(lab: Lab) -> None:
     """S6: the same failures in all three modes."""
     lab.fill(300)
     failures = Faults(failpoint="before_commit", action="raise")

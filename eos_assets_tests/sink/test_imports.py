@@ -21,28 +21,28 @@ MODULES = (
 )
 PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
 
-#: Only what our own modules ask for: pandas and its like try many others, and go on without them.
-LOOK = """
+#: Records only what the project's own modules import: pandas tries many other packages and does without them.
+SCRIPT = """
 import builtins, importlib, json, sys
 
-asked, plain = set(), builtins.__import__
+imported, plain = set(), builtins.__import__
 
-def noting(name, globals=None, locals=None, fromlist=(), level=0):
+def record(name, globals=None, locals=None, fromlist=(), level=0):
     if (globals or {}).get("__name__", "").startswith("eos_assets"):
-        asked.add(name.partition(".")[0])
+        imported.add(name.partition(".")[0])
     return plain(name, globals, locals, fromlist, level)
 
-builtins.__import__ = noting
+builtins.__import__ = record
 importlib.import_module(sys.argv[1])
 heavy = {"dagster", "psutil", "rich", "click"} & set(sys.modules)
-print(json.dumps([sorted(asked - sys.stdlib_module_names), sorted(heavy)]))
+print(json.dumps([sorted(imported - sys.stdlib_module_names), sorted(heavy)]))
 """
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_tasks_import_only_what_executors_are_promised_to_need(module: str) -> None:
-    run = subprocess.run([sys.executable, "-c", LOOK, module], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", SCRIPT, module], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
-    asked, heavy = json.loads(run.stdout)
-    assert set(asked) <= PROMISED
+    imported, heavy = json.loads(run.stdout)
+    assert set(imported) <= PROMISED
     assert heavy == []

@@ -1,4 +1,4 @@
-"""Rows that a transform gives in another order, or from another topic, are brought back: none is lost."""
+"""A transform may return rows in another order or another partitioning: they are sorted, and none is lost."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,13 +16,13 @@ SCHEMA = "key binary, value binary, origin struct<partition:int,offset:bigint,or
 
 
 def backwards(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Each batch from its end on."""
+    """Reverse the rows of each batch."""
     for frame in frames:
         yield frame[["key", "value", "origin"]].iloc[::-1]
 
 
 def later(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The first batch behind all others."""
+    """Return the first batch after all others."""
     first, *rest = list(frames)
     yield from (frame[["key", "value", "origin"]] for frame in (*rest, first))
 
@@ -41,22 +41,22 @@ def test_a_function_over_batches_may_change_the_order(make_lab: MakeLab, functio
     report = lab.run()
     assert report.complete, report.summary()
     for partition in range(3):
-        there = [int(m.value() or 0) for m in lab.read() if m.partition() == partition]
-        assert there == sorted(there)
+        numbers = [int(m.value() or 0) for m in lab.read() if m.partition() == partition]
+        assert numbers == sorted(numbers)
     assert sorted(v or b"" for v in lab.values()) == sorted(values)
     assert lab.broken() == set()
 
 
 def first_and_second(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Two outputs of each record, the second ones behind the first ones of a whole batch."""
+    """Two outputs of each record: for a whole batch first all first ones, then all second ones."""
     for frame in frames:
         rows = frame[["key", "value", "origin"]]
         yield pd.concat([rows.assign(value=b"9"), rows.assign(value=b"10")])
 
 
 @pytest.mark.parametrize("drops", [False, True], ids=["total", "drops"])
-def test_the_outputs_of_one_record_may_come_apart(make_lab: MakeLab, drops: bool) -> None:
-    """A slice that ended between them would be committed without the second one."""
+def test_the_outputs_of_one_record_need_not_be_adjacent(make_lab: MakeLab, drops: bool) -> None:
+    """A transaction batch that ended between them would be committed without the second one."""
     lab = make_lab(
         lambda records: records.mapInPandas(first_and_second, SCHEMA),
         partitions=1,
@@ -69,12 +69,12 @@ def test_the_outputs_of_one_record_may_come_apart(make_lab: MakeLab, drops: bool
     for message in lab.read():
         outputs.setdefault(message.key(), []).append(message.value())
     assert len(outputs) == 3_000
-    assert all(values == [b"9", b"10"] for values in outputs.values()), "in the order in which they were given"
+    assert all(values == [b"9", b"10"] for values in outputs.values()), "in the order in which they were returned"
     assert lab.broken() == set()
 
 
 @pytest.mark.parametrize("function", [backwards, first_and_second])
-def test_an_order_that_was_promised_and_is_not_kept_stops_the_run(make_lab: MakeLab, function) -> None:  # type: ignore[no-untyped-def]
+def test_a_declared_order_that_is_not_kept_stops_the_run(make_lab: MakeLab, function) -> None:  # type: ignore[no-untyped-def]
     lab = make_lab(lambda records: records.mapInPandas(function, SCHEMA), partitions=1, ordered=True)
     lab.produce(b"%d" % number for number in range(100))
     report = lab.run()
@@ -85,7 +85,7 @@ def test_an_order_that_was_promised_and_is_not_kept_stops_the_run(make_lab: Make
 
 @pytest.mark.connect
 def test_a_scan_of_another_topic_is_not_taken_for_the_source(make_lab: MakeLab, make_topic: MakeTopic) -> None:
-    """The records are the small side of a join, so each of its tasks has a part of one source partition."""
+    """The records are the small side of a join, so each of its tasks has only some records of a source partition."""
     table = make_topic(partitions=3).name
 
     def joined(records: DataFrame) -> DataFrame:

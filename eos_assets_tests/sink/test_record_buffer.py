@@ -1,4 +1,4 @@
-"""Records that no broker takes, or that the client would change: told with a reason, and never tried again."""
+"""Records that no broker accepts, or that the client would change, are errors with a reason and without a retry."""
 
 import time
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 @pytest.mark.parametrize("transactional", [False, True], ids=["alone", "in a transaction"])
-def test_a_timestamp_that_the_broker_refuses_is_hopeless(
+def test_a_timestamp_that_the_broker_rejects_is_an_error(
     connection: Connection, make_topic: MakeTopic, transactional: bool
 ) -> None:
     topic = make_topic(partitions=1).name
@@ -39,12 +39,12 @@ def test_a_timestamp_that_the_broker_refuses_is_hopeless(
 
 
 @pytest.mark.parametrize("code", REJECTED)
-def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transaction(code: int) -> None:
-    """Records of other partitions tell only that they were thrown away."""
-    told = KafkaError(KafkaError._PURGE_QUEUE)
+def test_a_rejected_record_is_reported_also_if_another_partition_of_its_transaction_fails_first(code: int) -> None:
+    """The delivery reports of other partitions only report that their records were discarded."""
+    discarded = KafkaError(KafkaError._PURGE_QUEUE)
     broken = SimpleNamespace(
         flush=lambda _: 0,
-        failed={("t", 0): told},
+        failed={("t", 0): discarded},
         fatal_error=lambda: None,
         transaction_error=lambda: KafkaError(code),
     )
@@ -52,8 +52,8 @@ def test_what_a_broker_never_takes_is_hopeless_also_behind_the_error_of_a_transa
         RecordBuffer(JOB, 0, cast(Producer, broken)).flush()
 
 
-def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
-    """And not what was thrown away with it."""
+def test_a_batch_that_is_rejected_as_a_whole_is_named_by_its_range() -> None:
+    """The records that were discarded with it are not named."""
     refused = SimpleNamespace(
         flush=lambda _: 0,
         failed={("t", 0): KafkaError(KafkaError._PURGE_QUEUE), ("t", 1): KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)},
@@ -63,13 +63,13 @@ def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
     )
     target = Target("t", 1)
     target.add(np.arange(10, 16), np.zeros(6, np.int64))
-    told = r"one of 3 records, the output of s/0 offset 12 to 14, was not delivered to t/1: .*raise its max\.message"
-    with pytest.raises(TaskError, match=told):
+    message = r"one of 3 records, the output of s/0 offset 12 to 14, was not delivered to t/1: .*raise its max\.message"
+    with pytest.raises(TaskError, match=message):
         RecordBuffer(JOB, 0, cast(Producer, refused)).flush({("t", 1): target})
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "problem"),
     [
         ({"timestamp": 0}, "offset 7: timestamp 1970-01-01T00:00:00.000 cannot be written"),
         ({"headers": [{"key": None, "value": b"x"}]}, "offset 7 has a header without a key"),
@@ -78,8 +78,8 @@ def test_a_batch_that_was_refused_as_a_whole_is_told_by_its_range() -> None:
     ],
     ids=["timestamp 0", "no key", "no header", "NUL"],
 )
-def test_what_the_client_would_change_is_hopeless(
-    connection: Connection, make_topic: MakeTopic, changed: dict[str, Any], told: str
+def test_a_record_that_the_client_would_change_is_an_error(
+    connection: Connection, make_topic: MakeTopic, changed: dict[str, Any], problem: str
 ) -> None:
     topic = make_topic(partitions=1).name
     row = {"o_offset": 7, "key": b"k", "value": b"v", "headers": [{"key": "", "value": None}], "timestamp": 1}
@@ -93,7 +93,7 @@ def test_what_the_client_would_change_is_hopeless(
         ]
     )
     buffer = RecordBuffer(JOB, 0, Producer(connection.config()))
-    with pytest.raises(TaskError, match=told):
+    with pytest.raises(TaskError, match=problem):
         buffer.produce_rows(Target(topic, 0), pa.RecordBatch.from_pylist([row, {**row, **changed}], schema))
     buffer.flush()
     buffer.producer.close()

@@ -1,4 +1,4 @@
-"""Where an attempt goes on, from the ledger and the group offset."""
+"""Where an attempt resumes is decided from the ledger, the group offset and the plan."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,13 +23,13 @@ def test_an_attempt_never_writes_below_the_ledger_nor_over_a_gap(
             assert position >= end
         case StalePlan():
             assert position < start
-        case GoOn(at):
-            assert at == position
-            assert start <= at < end
+        case GoOn(resumed):
+            assert resumed == position
+            assert start <= resumed < end
             assert group in (None, position)
 
 
-def test_the_refusal_says_both_positions() -> None:
+def test_the_refusal_names_both_positions() -> None:
     decision = decide(ledger=60, group=10, genesis=0, start=60, end=100)
     assert isinstance(decision, OffsetsMoved)
     assert "60" in decision.reason

@@ -1,3 +1,5 @@
+"""Each record of a target gets its own sink offset in the provenance map."""
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,12 @@ sizes = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 
 @given(sizes, sizes, st.integers(1, 50), st.integers(0, 100))
 def test_each_record_is_mapped_once_to_its_own_offset_however_late_reports_come(
-    noted: list[int], reported: list[int], multiple: int, late: int
+    added: list[int], reported: list[int], multiple: int, late: int
 ) -> None:
-    total = sum(noted)
+    total = sum(added)
     reports = batches(total, reported)
     target, taken, low = Target("sink", 0), [], 0
-    for count in noted:
+    for count in added:
         numbers = np.arange(low, low + count)
         target.add(numbers // 2, numbers % 2)
         low += count
@@ -33,22 +35,22 @@ def test_each_record_is_mapped_once_to_its_own_offset_however_late_reports_come(
 
 
 def batches(total: int, sizes: list[int]) -> list[range]:
-    """The offsets of so many records, in batches of about these sizes, each behind a hole."""
-    found, offset = [], 0
+    """The offsets of this number of records, in batches of about these sizes, each after a gap."""
+    ranges, offset = [], 0
     while total:
         for size in sizes:
             size = min(size, total)
             total -= size
-            found.append(range(offset + 3, offset + 3 + size))
+            ranges.append(range(offset + 3, offset + 3 + size))
             offset += 3 + size
-    return found
+    return ranges
 
 
 def upto(reports: list[range], records: int) -> list[range]:
-    """The first of the reports, of so many records at most."""
-    found: list[range] = []
+    """The first reports, of at most this number of records."""
+    first: list[range] = []
     for report in reports:
-        if sum(map(len, found)) + len(report) > records:
+        if sum(map(len, first)) + len(report) > records:
             break
-        found.append(report)
-    return found
+        first.append(report)
+    return first

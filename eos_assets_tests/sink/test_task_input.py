@@ -1,4 +1,4 @@
-"""A part of a range is never taken for all of it, wherever Spark's side of a task fails."""
+"""An incomplete range is never committed as a whole one, wherever Spark's side of a task fails."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,17 +18,17 @@ Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 OUTPUTS = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>"
 
 
-def telling(told: Path) -> Task:
-    """A task that writes down how its rows ended."""
+def report_end(file: Path) -> Task:
+    """A task that writes to a file how its rows ended."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_to_end(batches, task_input())
         try:
             count = sum(batch.num_rows for batch in rows)
         except InputIncomplete:
-            told.write_text("incomplete")
+            file.write_text("incomplete")
             raise
-        told.write_text(f"{count} rows")
+        file.write_text(f"{count} rows")
         yield pa.record_batch({"n": [count]})
 
     return task
@@ -36,14 +36,14 @@ def telling(told: Path) -> Task:
 
 @pytest.mark.connect
 def test_spark_4_2_marks_the_end_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """And does not where its own side of the task failed."""
+    """There is no mark if its own side of the task failed."""
     assert spark.version.startswith("4.2.")
     rows = spark.range(0, 50_000, 1, 1)
-    assert rows.mapInArrow(telling(tmp_path / "whole"), "n long").collect()[0].n == 50_000
+    assert rows.mapInArrow(report_end(tmp_path / "whole"), "n long").collect()[0].n == 50_000
     assert (tmp_path / "whole").read_text() == "50000 rows"
     failing = rows.selectExpr("CASE WHEN id = 45000 THEN raise_error('on purpose') ELSE id END AS id")
     with pytest.raises(Exception, match="on purpose"):
-        failing.mapInArrow(telling(tmp_path / "broken"), "n long").collect()
+        failing.mapInArrow(report_end(tmp_path / "broken"), "n long").collect()
     broken = tmp_path / "broken"  # Spark does not wait for the worker
     assert wait_for(lambda: broken.exists() and broken.read_text()) == "incomplete"
 
@@ -55,8 +55,8 @@ def even(records: DataFrame) -> DataFrame:
 
 
 @pytest.mark.connect
-def test_a_large_record_behind_many_small_ones_loses_none_of_them(make_lab: MakeLab) -> None:
-    """It ends the swift way of the rows, by an error on Spark's side, and all of them travel again."""
+def test_a_large_record_after_many_small_ones_loses_none_of_them(make_lab: MakeLab) -> None:
+    """It ends the job with unmeasured Arrow batches by an error on Spark's side, and the job runs again."""
     lab = make_lab(even, partitions=1, drops=True)
     values = [b"%d" % number for number in range(40_000)]
     values[35_000] = b"y" * 10_000
@@ -65,7 +65,7 @@ def test_a_large_record_behind_many_small_ones_loses_none_of_them(make_lab: Make
     assert sorted(map(bytes, filter(None, lab.values()))) == sorted(values[::2])
 
 
-def test_a_transform_that_raises_late_commits_nothing_of_what_was_behind_the_last_slice(make_lab: MakeLab) -> None:
+def test_a_transform_that_raises_late_commits_nothing_of_an_incomplete_batch(make_lab: MakeLab) -> None:
     def late(records: DataFrame) -> DataFrame:
         number = f.col("value").cast("string").try_cast("int")
         return even(records).where(f.when(number == 35_000, f.raise_error(f.lit("on purpose"))).otherwise(True))
@@ -78,8 +78,8 @@ def test_a_transform_that_raises_late_commits_nothing_of_what_was_behind_the_las
     assert not lab.values()
 
 
-def breaking(flag: Path) -> Task:
-    """Many outputs of each record; in the middle of those of the last one it breaks, once."""
+def fail_once(flag: Path) -> Task:
+    """Many outputs of each record; in the middle of those of the last one it fails, once."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -96,7 +96,7 @@ def breaking(flag: Path) -> Task:
 
 
 def test_the_outputs_of_one_record_are_not_torn_where_the_transform_fails(make_lab: MakeLab, tmp_path: Path) -> None:
-    task = breaking(tmp_path / "flag")
+    task = fail_once(tmp_path / "flag")
     lab = make_lab(lambda records: records.select("value", "origin").mapInArrow(task, OUTPUTS), partitions=1)
     lab.produce([b"one", b"last"])
     assert lab.run().complete  # Spark tries the task again

@@ -1,4 +1,4 @@
-"""A reader of committed data that looks on while runs crash and heal, and shares no code with the project."""
+"""A reader of committed data that reads while runs crash and recover, and shares no code with the project."""
 
 import threading
 
@@ -41,11 +41,11 @@ class Watcher:
                 elif error is not None and error.name() != "_PARTITION_EOF":
                     self.failed.append(str(error))
 
-    def agrees_with(self, final: Seen) -> None:
-        """What was seen on the way is what is there in the end: nothing appeared and went away, or came late."""
+    def assert_read(self, final: Seen) -> None:
+        """Assert that what was read meanwhile is the final content: no record disappeared or was inserted later."""
         wait_for(lambda: sum(map(len, self.seen.values())) >= sum(map(len, final.values())))
         for partition, rows in final.items():
-            assert self.seen[partition] == rows, f"partition {partition} looked different on the way"
+            assert self.seen[partition] == rows, f"partition {partition} was read with other records meanwhile"
 
     def stop(self) -> None:
         self._done.set()
