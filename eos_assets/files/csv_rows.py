@@ -1,5 +1,6 @@
 """Rows of a CSV file: UTF-8, commas, a header, and quotes as in RFC 4180."""
 
+import codecs
 import csv
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -18,7 +19,6 @@ from eos_assets.files.rows import (
     wrong_encoding,
 )
 
-BOM = b"\xef\xbb\xbf"
 # The limit holds for the whole process, and its default of 131,072 characters is less than ours.
 csv.field_size_limit(max(csv.field_size_limit(), Limits().max_row_bytes))
 
@@ -47,7 +47,7 @@ class CsvReader:
             self.row_bytes += len(line)
             if self.row_bytes > self.limit:
                 raise row_too_long(self.row + 1, self.limit, self.line)
-            yield (line.removeprefix(BOM) if self.line == 1 else line).decode()
+            yield (line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line).decode()
 
     def read(self) -> Iterator[Rows]:
         header = self.read_header()

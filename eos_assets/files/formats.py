@@ -38,7 +38,7 @@ def format_of(declared: str | None, path: str) -> Format:
     suffixes = name.split(".")[1:]
     compression_of_name = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if declared is not None:
-        kind, compression = parse(declared)
+        kind, compression = parse_format(declared)
         return Format(kind, compression or compression_of_name)
     if compression_of_name:
         suffixes.pop()
@@ -47,7 +47,7 @@ def format_of(declared: str | None, path: str) -> Format:
     return Format(KINDS[suffixes[-1]], compression_of_name)
 
 
-def parse(declared: str) -> tuple[str, str | None]:
+def parse_format(declared: str) -> tuple[str, str | None]:
     """The kind and the compression of a declared format."""
     kind, _, compression = declared.lower().replace("+", ".").partition(".")
     if kind not in KINDS or (compression and compression not in COMPRESSIONS):

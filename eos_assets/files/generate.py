@@ -15,7 +15,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eos_assets.files.formats import Format, format_of, parse
+from eos_assets.files.formats import Format, format_of, parse_format
 from eos_assets.files.rows import COLUMNS
 
 Transaction = dict[str, str]
@@ -47,7 +47,7 @@ def make_transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix
 
 def write_file(path: Path, rows: Iterable[Transaction], declared: str | None = None) -> Path:
     """Write the rows in the declared format, or else in that of the name of the file."""
-    chosen = Format(*parse(declared)) if declared else format_of(None, path.name)
+    chosen = Format(*parse_format(declared)) if declared else format_of(None, path.name)
     with open_packed(path, chosen.compression) as stream:
         WRITERS[chosen.kind](stream, rows)
     return path

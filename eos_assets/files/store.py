@@ -78,5 +78,5 @@ def call_in_time(call: Callable[[], Answer], meter: Meter) -> Answer:
 
     threading.Thread(target=run, name="eos-store", daemon=True).start()
     while not wait([answer], meter.remaining()).done:
-        continue
+        continue  # until it answers, or `remaining` raises at the limit
     return answer.result()

@@ -44,6 +44,7 @@ class PinnedConnection(http.client.HTTPConnection):
         self.addresses = addresses
         self.context = context
         self.meter = meter
+        #: Kept for `shut_down`: `http.client` forgets its own `sock` once the response has taken it over.
         self.socket: socket.socket | None = None
 
     def connect(self) -> None:

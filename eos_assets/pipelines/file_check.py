@@ -102,8 +102,8 @@ def compare_files(pipeline: Pipeline, connection: Connection, access: Access) ->
             delivered = dict(read_digests(connection, names.ledger, partition, "read_committed"))
             attempts = read_digests(connection, names.ledger, partition, "read_uncommitted")
             aborted = {offset: digest for offset, digest in attempts if delivered.get(offset, digest) != digest}
-            start = retained[partition].start
-            offsets = [offset for offset in sorted(delivered) if offset >= start][-FILES_PER_PARTITION:]
+            readable = [offset for offset in sorted(delivered) if offset >= retained[partition].start]
+            offsets = readable[-FILES_PER_PARTITION:]
             for offset, source in zip(offsets, reader.fetch(partition, offsets), strict=True):
                 comparison = FileComparison("", partition, offset, delivered[offset], None, fetched=False)
                 if not deadline.passed:
