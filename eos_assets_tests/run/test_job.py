@@ -48,12 +48,14 @@ def test_an_empty_source_and_empty_partitions_are_no_work(make_lab: MakeLab) -> 
     report = lab.run()
     assert report.complete
     assert report.summary() == []
+    assert "nothing was committed before" in str(report)
     lab.produce([b"1", b"2"], partition=1)
-    assert lab.run().complete
+    assert lab.run(run_id="first-run-of-them").complete
     lab.assert_squares([1, 2])
     again = lab.run()
     assert again.complete
     assert again.entries == [], "nothing new to do is a success that writes nothing"
+    assert f"nothing new; everything up to {lab.source}/1@2 was committed by run first-ru at " in str(again)
 
 
 def test_records_of_a_megabyte_go_through(make_lab: MakeLab) -> None:

@@ -1,3 +1,1 @@
 """The assets of a pipeline, and the experiment."""
-
-OWNERS = ["team:data-platform"]
