@@ -1,4 +1,7 @@
-"""After crashes, zombies, concurrent runs and timeouts, a reader of committed data sees each record once."""
+"""After crashes, zombies, concurrent runs and timeouts, a reader of committed data sees each record once.
+
+F1, F2, … are the rows of docs/faults.md.
+"""
 
 import contextlib
 import json

@@ -13,11 +13,12 @@ MODULES = (
     "eos_assets.state.fold",
     "eos_assets.files.task",
     "eos_assets.verify.provenance_frame",
+    "eos_assets.verify.recomputation",
     "eos_assets.verify.rows.sink_checker",
-    "eos_assets.verify.totals.sink_pass",
     "eos_assets.verify.rows.source_checker",
-    "eos_assets.verify.totals.source_pass",
     "eos_assets.verify.rows.summary",
+    "eos_assets.verify.totals.sink_pass",
+    "eos_assets.verify.totals.source_pass",
 )
 PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
 

@@ -1,4 +1,4 @@
-"""One source record with very many outputs, and transforms that let the writer wait."""
+"""Source records with very many outputs, and transforms that keep the writer waiting."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -10,15 +10,13 @@ from pyspark.sql import DataFrame
 
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
-from eos_assets.verify.rows.source_checker import SourceChecker
-from eos_assets.verify.scope import NAMED, RECORD, PartitionScope, ProofScope
 from eos_assets_tests.run.lab import MakeLab
 
 SCHEMA = "key string, value string, origin struct<partition:int,offset:bigint,ordinal:bigint>, content_digest string"
 
 
 def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A record "rows" or "rows/seconds" waits so long, as a look-up in a slow service would, and gives so many rows."""
+    """A record "rows/seconds" waits for these seconds, like a request to a slow service, and returns these rows."""
     for batch in batches:
         for value, origin in zip(batch["value"].to_pylist(), batch["origin"], strict=True):
             rows, _, seconds = value.decode().partition("/")
@@ -38,7 +36,7 @@ def spreading(records: DataFrame) -> DataFrame:
 
 
 def test_a_transaction_never_waits_for_a_slow_look_up_until_it_times_out(make_lab: MakeLab) -> None:
-    """The first wait meets complete origins in an open transaction, the second an origin that is not complete."""
+    """During the first wait an open transaction holds complete records, during the second an incomplete one."""
     lab = make_lab(spreading, partitions=1, deterministic=False, batching=Batching(timeout_ms=2000))
     lab.produce([b"20000", b"20001", b"60001/3", b"10001/3", b"1"], key=None)
     report = lab.run(max_attempts=1)
@@ -75,30 +73,3 @@ def test_a_million_outputs_of_one_record_appear_together_after_a_crash(make_lab:
     many = [n for values in found.values() for n in values]
     assert sorted(many) == sorted([*range(5), *range(1_000_000), *range(7)])
     assert lab.broken() == set()
-
-
-def map_rows(sequences: list[int], tag: int = NAMED) -> pa.RecordBatch:
-    """Rows of source record 0/7, as a proof sees them."""
-    rows = [
-        {"source_partition": 0, "source_offset": 7, "tag": tag, "sequence": n, "start": 0, "sink_offset": n}
-        for n in sequences
-    ]
-    return pa.RecordBatch.from_pylist(rows)
-
-
-def test_a_proof_holds_no_more_of_a_wide_origin_than_of_any_other_and_sees_what_is_twice() -> None:
-    checker = SourceChecker(ProofScope({0: PartitionScope(0, 10, 0, 0)}, ["sink", "dead"], [1]))
-    batches = [map_rows([-1], RECORD), *(map_rows(list(range(n, n + 1000))) for n in range(0, 100_000, 1000))]
-    held: list[int] = []
-
-    def watched() -> Iterator[pa.RecordBatch]:
-        for batch in [*batches, map_rows([99_999, 100_000])]:
-            yield batch
-            held.append(checker.held.num_rows if checker.held is not None else 0)
-
-    (found,) = checker.check(watched())
-    counts = {row["kind"]: row["n"] for row in found.to_pylist()}
-    assert counts["no_duplicates"] == 1, "over the border of two batches"
-    assert counts["source_records"] == 1
-    assert "none_missing" not in counts
-    assert max(held) < 300

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -197,3 +197,23 @@ def test_the_result_does_not_depend_on_where_batches_are_cut(
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=5))
     assert observe(scope, rows, *cuts) == observe(scope, rows)
+
+
+def test_no_more_is_held_of_a_record_with_very_many_outputs_than_of_any_other() -> None:
+    """And an output that is repeated in the next Arrow batch is found."""
+    checker = SourceChecker(SCOPE)
+    cuts = [[record(7)], *([name(7, n, sequence=n) for n in range(low, low + 1000)] for low in range(0, 100_000, 1000))]
+    cuts.append([name(7, n, sequence=n) for n in (99_999, 100_000)])
+    held: list[int] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for rows in cuts:
+            yield pa.RecordBatch.from_pylist([asdict(row) for row in rows], SCHEMA)
+            held.append(checker.held.num_rows if checker.held is not None else 0)
+
+    (result,) = checker.check(watched())
+    counts = {row["kind"]: row["n"] for row in result.to_pylist()}
+    assert counts["no_duplicates"] == 1, "over the border of two batches"
+    assert counts["source_records"] == 1
+    assert "none_missing" not in counts
+    assert max(held) < 300
