@@ -11,6 +11,7 @@ from eos_assets.local.process import spawn
 from eos_assets.local.stack import Stack
 from eos_assets.platform.running import Server
 from eos_assets.platform.settings import Settings
+from eos_assets_tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -58,8 +59,9 @@ def test_dagster_shows_the_pipelines_of_the_modules_with_which_it_was_started(st
         return Stack(stack.settings.model_copy(update={"modules": modules}))
 
     assert wanting("mine", "theirs").dagster_environment()["EOS_MODULES"] == "mine,theirs"
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    command = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(60)"]
     process = spawn("Dagster daemon", command, log=tmp_path / "log", cwd=tmp_path, env={"EOS_MODULES": "mine,theirs"})
+    wait_for(lambda: process.log_tail() == "started")
     running = [Server("dagster-daemon", "", tmp_path, process)]
     assert wanting("mine").dagster_environment(running)["EOS_MODULES"] == "mine,theirs"
     with pytest.raises(EosError, match="Dagster is running without the pipelines of later"):
