@@ -25,7 +25,7 @@ def load(connection: Connection, names: Names, places: Iterable[tuple[str, int]]
         committed = retry_transient(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
     finally:
         consumer.close()
-    return {(at.topic, at.partition): at.offset for at in committed if at.offset >= 0}
+    return {(entry.topic, entry.partition): entry.offset for entry in committed if entry.offset >= 0}
 
 
 def store(connection: Connection, names: Names, proven: Offsets) -> None:

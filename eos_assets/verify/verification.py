@@ -6,13 +6,14 @@ from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 
 
-@dataclass
+@dataclass(frozen=True)
 class Verification:
     """One finding per invariant, and the figures of the window."""
 
     pipeline: str
     mode: Mode
     findings: list[Finding] = field(default_factory=list)
+    #: For each source partition, the offsets from which each version of the code wrote.
     versions: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     #: True if it began where the last proof ended, False if it read all that is retained.
