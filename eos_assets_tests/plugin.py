@@ -154,7 +154,7 @@ def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
     for lab in labs:
         if lab.watcher:
             lab.watcher.stop()
-    names = sorted({name for lab in labs for name in lab.made})
+    names = sorted({name for lab in labs for name in lab.created})
     existing = connection.metadata().topics
     if left := [name for name in names if name in existing]:
         for future in connection.admin.delete_topics(left).values():

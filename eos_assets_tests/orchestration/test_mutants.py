@@ -12,7 +12,7 @@ from eos_assets.declare.options import Batching, Unique
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets_tests.orchestration.platform import Platform
-from eos_assets_tests.run.forgery import Output, commit_group, forge, open_transaction, right
+from eos_assets_tests.run.forgery import Output, commit_group, correct_outputs, forge, open_transaction
 from eos_assets_tests.run.lab import Lab, MakeLab
 
 
@@ -34,11 +34,11 @@ class Mutant:
 
 
 def outputs(change: Callable[[list[Output]], list[Output]]) -> Callable[[Platform], None]:
-    return lambda platform: forge(platform.lab, change(right()))
+    return lambda platform: forge(platform.lab, change(correct_outputs()))
 
 
 def ledger(change: Callable[[LedgerEntry], LedgerEntry]) -> Callable[[Platform], None]:
-    return lambda platform: forge(platform.lab, right(), change)
+    return lambda platform: forge(platform.lab, correct_outputs(), change)
 
 
 def swapped(made: list[Output]) -> list[Output]:
@@ -58,7 +58,7 @@ def changed(number: int, **what: object) -> Callable[[list[Output]], list[Output
 
 
 def moved_group(platform: Platform) -> None:
-    forge(platform.lab, right())
+    forge(platform.lab, correct_outputs())
     commit_group(platform.lab, 17)
 
 
@@ -69,7 +69,7 @@ def repeated_business_key(platform: Platform) -> None:
 
 def audit_row_removed(platform: Platform) -> None:
     lab: Lab = platform.lab
-    forge(lab, right())
+    forge(lab, correct_outputs())
     tables = AuditTables(lab.pipeline, lab.spark, lab.connection, platform.lake)
     tables.update()
     lab.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 7")
@@ -151,14 +151,14 @@ def test_exactly_the_right_checks_fail(forged: Platform, mutant: Mutant) -> None
 
 
 def test_without_an_anomaly_all_checks_pass(forged: Platform) -> None:
-    forge(forged.lab, right())
+    forge(forged.lab, correct_outputs())
     assert all(evaluation.passed for evaluation in forged.check().values())
 
 
 def test_a_transaction_that_stays_open_fails_its_check(make_lab: MakeLab, tmp_path: Path) -> None:
     """It is open for longer than the timeout of the pipeline. Once it has ended, all checks pass."""
     lab = make_lab(partitions=1, batching=Batching(timeout_ms=1500))
-    forge(lab, right())
+    forge(lab, correct_outputs())
     held = open_transaction(lab)
     with dg.DagsterInstance.ephemeral() as instance:
         platform = Platform(lab, instance, str(tmp_path / "lake"))

@@ -1,4 +1,4 @@
-"""A run beside the test: in a thread of its own, or stopped in the middle."""
+"""A run in the background of a test, and a worker that stops itself in the middle of a run."""
 
 import threading
 from pathlib import Path
@@ -15,13 +15,13 @@ from eos_assets_tests.waiting import wait_for
 class Background:
     """A run in a thread of its own."""
 
-    def __init__(self, lab: Lab, failures: Faults | None = None, **options: Any) -> None:
+    def __init__(self, lab: Lab, faults: Faults | None = None, **options: Any) -> None:
         self.report: RunReport | None = None
         self.error: BaseException | None = None
 
         def work() -> None:
             try:
-                self.report = lab.run(failures, **options)
+                self.report = lab.run(faults, **options)
             except BaseException as error:
                 self.error = error
 
@@ -36,8 +36,9 @@ class Background:
         return self.report
 
 
-def stopped(folder: Path, partition: int = 0) -> int:
-    """The id of the worker that stopped itself. It leaves its id just before: a signal to go on may come too early."""
+def await_stopped(folder: Path, partition: int = 0) -> int:
+    """Wait for the worker that stops itself, and return its process id. It writes the id just before it stops, and a
+    signal to continue would then come too early."""
     file = folder / f"{partition}.pid"
     pid = int(wait_for(lambda: file.exists() and file.read_text()))
     wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)

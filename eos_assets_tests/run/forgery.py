@@ -40,22 +40,22 @@ class Output:
 Spoil = Callable[[LedgerEntry], LedgerEntry]
 
 
-def right() -> list[Output]:
+def correct_outputs() -> list[Output]:
     keys = pa.array([b"%d" % n for n in NUMBERS], pa.binary())
     return [Output(n, int(p)) for n, p in zip(NUMBERS, partitions_of(keys, 3), strict=True)]
 
 
 def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -> None:
-    """Writes sink, provenance, ledger and group offset as a run over NUMBERS would have, from the outputs given."""
+    """Write sink, provenance, ledger and group offset as a run over NUMBERS would have, with these outputs."""
     lab.produce([b"%d" % n for n in NUMBERS])
     names = lab.pipeline.names()
     offsets: dict[int, list[tuple[int, Output]]] = {}
-    for visible, group in groupby(outputs, lambda output: output.visible):  # what is not to be visible is aborted
+    for visible, group in groupby(outputs, lambda output: output.visible):  # the invisible ones are aborted
         together = list(group)
-        for output, offset in zip(together, written(lab, together, commit=visible), strict=True):
+        for output, offset in zip(together, write_outputs(lab, together, commit=visible), strict=True):
             if output.named:
                 offsets.setdefault(output.partition, []).append((offset, output))
-    parts = []
+    ranges = []
     producer = Producer(lab.connection.config())
     for partition, rows in sorted(offsets.items()):
         sink_offsets = np.array([offset for offset, _ in rows], np.int64)
@@ -66,10 +66,10 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
             producer.produce(names.provenance, value, b"0", 0)
         seen = [output for _, output in rows if output.visible]
         low, high = int(sink_offsets.min()), int(sink_offsets.max())
-        parts.append(WrittenRange(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
+        ranges.append(WrittenRange(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
     ids = lab.connection.topic_ids([lab.source, lab.sink, names.ledger])
     producer.produce(names.ledger, Genesis(names.pipeline, 0, 0, ids).to_json(), b"genesis", 0)
-    made = LedgerEntry(
+    entry = LedgerEntry(
         pipeline=names.pipeline,
         topic=lab.source,
         partition=0,
@@ -80,7 +80,7 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
         skipped=0,
         dead=0,
         dropped=0,
-        sinks=tuple(parts),
+        sinks=tuple(ranges),
         run="forged",
         run_attempt=1,
         task_attempt=0,
@@ -88,13 +88,13 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
         began_ms=0,
         ended_ms=0,
     )
-    producer.produce(names.ledger, spoil(made).to_json(), b"0", 0)
+    producer.produce(names.ledger, spoil(entry).to_json(), b"0", 0)
     producer.flush()
     commit_group(lab, 20)
 
 
-def written(lab: Lab, outputs: list[Output], *, commit: bool) -> list[int]:
-    """One transaction with these records; the offsets they got."""
+def write_outputs(lab: Lab, outputs: list[Output], *, commit: bool) -> list[int]:
+    """Write these records in one transaction, and return their offsets."""
     producer = Producer(lab.connection.config(transactional_id=lab.pipeline.names().group))
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -118,7 +118,7 @@ def open_transaction(lab: Lab) -> Producer:
 
 
 def commit_group(lab: Lab, offset: int) -> None:
-    """Sets the group offset of the pipeline, as an operator could."""
+    """Set the group offset of the pipeline, as an operator could."""
     consumer = Consumer(lab.connection.config(group_id=lab.pipeline.names().group))
     consumer.commit(offsets=[TopicPartition(lab.source, 0, offset)], asynchronous=False)
     consumer.close()

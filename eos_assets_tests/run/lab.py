@@ -50,7 +50,8 @@ class Lab:
     spark: SparkSession
     connection: Connection
     pipeline: Pipeline
-    made: list[str] = field(default_factory=list)
+    #: The topics that were created, to be deleted after the test.
+    created: list[str] = field(default_factory=list)
     watcher: Watcher | None = None
 
     @property
@@ -68,7 +69,7 @@ class Lab:
     def create(self, mode: Mode = Mode.EXACTLY_ONCE) -> None:
         topics = [self.pipeline.source, *self.pipeline.own_topics(mode)]
         create_topics(topics, self.connection)
-        self.made += [topic.name for topic in topics]
+        self.created += [topic.name for topic in topics]
 
     def fill(self, count: int) -> None:
         fill(self.connection, self.source, count)

@@ -64,6 +64,6 @@ def test_what_a_filter_drops_is_counted_per_transaction_and_proven(make_lab: Mak
     assert "dropped records; running the transform again drops" in finding.examples[0]
 
 
-def test_a_filter_that_looks_things_up_is_refused() -> None:
+def test_a_filter_that_is_not_deterministic_is_refused() -> None:
     with pytest.raises(EosError, match="drops=True and deterministic=False"):
         declare(drops=True, deterministic=False)

@@ -43,7 +43,7 @@ def test_a_task_that_fails_closes_no_partition(make_lab: MakeLab, spark: SparkSe
     assert lab.read(lab.pipeline.names().ledger, "read_uncommitted") == []
 
 
-def test_an_empty_source_and_empty_partitions_are_no_work(make_lab: MakeLab) -> None:
+def test_an_empty_source_and_empty_partitions_are_complete(make_lab: MakeLab) -> None:
     lab = make_lab()
     report = lab.run()
     assert report.complete

@@ -25,7 +25,7 @@ def test_one_record_gives_many_in_order(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
-def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None:
+def test_outputs_are_in_the_order_of_their_sequence(make_lab: MakeLab) -> None:
     def spread(records: DataFrame) -> DataFrame:
         parts = f.posexplode(f.split(f.col("value").cast("string"), ",")).alias("place", "value")
         return records.select("key", parts, "origin").select(
@@ -49,7 +49,7 @@ def test_outputs_stand_in_the_order_of_their_sequence(make_lab: MakeLab) -> None
     assert len(lab.values()) == 4
 
 
-def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
+def test_a_row_that_is_not_an_output_needs_no_sequence(make_lab: MakeLab) -> None:
     def spread(records: DataFrame) -> DataFrame:
         text = f.col("value").cast("string")
         parts = f.when(text != "", f.split(text, ","))
@@ -71,7 +71,7 @@ def test_a_row_that_is_no_output_needs_no_sequence(make_lab: MakeLab) -> None:
     assert lab.broken() == set()
 
 
-def test_the_outputs_of_one_record_are_never_torn_apart(make_lab: MakeLab) -> None:
+def test_the_outputs_of_one_record_are_never_split(make_lab: MakeLab) -> None:
     """More outputs than a transaction batch and an Arrow batch hold."""
 
     def spread(records: DataFrame) -> DataFrame:

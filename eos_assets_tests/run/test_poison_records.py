@@ -1,4 +1,4 @@
-"""Records that make a transform raise: they stop it, or, declared so, are set aside; and nothing else is."""
+"""Records that make a transform raise stop the run or are isolated, and no other record is isolated."""
 
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(
 
 
 @pytest.mark.parametrize("drops", [False, True], ids=["skip", "filter"])
-def test_a_proof_bears_records_that_make_a_skip_or_a_filter_raise(make_lab: MakeLab, drops: bool) -> None:
+def test_a_proof_holds_with_records_that_make_a_skip_or_a_filter_raise(make_lab: MakeLab, drops: bool) -> None:
     def odd_only(records: DataFrame) -> DataFrame:
         even = f.col("value").cast("string").cast("long") % 2 == 0
         if drops:
@@ -117,8 +117,8 @@ def test_failures_while_a_record_is_isolated_are_failed_attempts(make_lab: MakeL
     assert lab.broken() == set()
 
 
-def test_a_failure_that_passes_makes_no_dead_letter(make_lab: MakeLab, tmp_path: Path) -> None:
-    """The function raises a few times whatever the record: the search for a culprit must end without one."""
+def test_a_temporary_failure_makes_no_dead_letter(make_lab: MakeLab, tmp_path: Path) -> None:
+    """The function raises a few times, whatever the record: the search for the record must end without one."""
     flags = tmp_path
 
     def flaky(value: bytes) -> bytes:
@@ -137,7 +137,7 @@ def test_a_failure_that_passes_makes_no_dead_letter(make_lab: MakeLab, tmp_path:
     assert sorted(v or b"" for v in lab.values()) == [b"1", b"2", b"3"]
 
 
-def test_a_record_that_was_left_out_is_reported_and_not_taken_for_one_that_raises(make_lab: MakeLab) -> None:
+def test_a_record_that_was_left_out_is_reported_and_not_isolated(make_lab: MakeLab) -> None:
     def leaving_out(records: DataFrame) -> DataFrame:
         return raising(records.where("cast(value as string) != '4'"))
 
@@ -153,7 +153,7 @@ def test_a_record_that_was_left_out_is_reported_and_not_taken_for_one_that_raise
 
 
 @pytest.mark.parametrize("on_error", ["stop", "isolate"])
-def test_code_that_the_tasks_lack_is_no_fault_of_a_record(make_lab: MakeLab, on_error: str) -> None:
+def test_a_module_that_the_tasks_lack_isolates_no_record(make_lab: MakeLab, on_error: str) -> None:
     def lacking(records: DataFrame) -> DataFrame:
         @f.udf("string")
         def fetched(value: bytes) -> str:

@@ -12,7 +12,7 @@ from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.plan import make_plan
-from eos_assets_tests.run.background import Background, stopped
+from eos_assets_tests.run.background import Background, await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
 from eos_assets_tests.waiting import wait_for
 
@@ -41,7 +41,7 @@ def group_offsets(lab: Lab) -> list[int | None]:
     return [at.offset if at.offset >= 0 else None for at in sorted(partitions, key=lambda at: at.partition)]
 
 
-def test_an_offset_inside_an_open_transaction_is_waited_for(lab: Lab) -> None:
+def test_an_offset_inside_an_open_transaction_is_awaited(lab: Lab) -> None:
     """It is not "no offset": that would let the ledger alone decide."""
     names = lab.pipeline.names()
     producer = Producer(lab.connection.config(transactional_id=names.transactional_id(0)))
@@ -86,7 +86,7 @@ def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(
         reader.close()
 
 
-def test_moved_group_offsets_are_refused_and_both_positions_said(make_lab: MakeLab) -> None:
+def test_moved_group_offsets_are_refused_and_both_positions_reported(make_lab: MakeLab) -> None:
     """F20."""
     lab = make_lab(partitions=1)
     lab.fill(100)
@@ -106,12 +106,12 @@ def move_group_offset(lab: Lab, offset: int) -> None:
         future.result()
 
 
-def test_group_offsets_moved_while_a_transaction_is_open_double_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
+def test_group_offsets_moved_while_a_transaction_is_open_duplicate_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
     """F20: the admin call wins over the offset in the transaction, and the ledger over both."""
     lab = make_lab(partitions=1)
     lab.fill(100)
     run = Background(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
+    pid = await_stopped(tmp_path)
     move_group_offset(lab, 10)
     os.kill(pid, signal.SIGCONT)
     report = run.result()

@@ -21,7 +21,7 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
     assert lab.read() == []
 
 
-def test_preview_shows_a_string_that_is_no_text(make_lab: MakeLab) -> None:
+def test_preview_shows_a_string_that_is_not_utf8(make_lab: MakeLab) -> None:
     def quoted(records: DataFrame) -> DataFrame:
         text = f.col("value").cast("string")
         return records.select("key", text.alias("value"), f.when(f.col("key").isNull(), text).alias("error"), "origin")

@@ -32,7 +32,7 @@ class Positions(Planner):
         self.positions = {0: 0, 1: 0}
 
     def plan(self) -> list[PartitionPlan]:
-        return [PartitionPlan(p, at, 0, END, END, None, None, END) for p, at in self.positions.items()]
+        return [PartitionPlan(p, position, 0, END, END, None, None, END) for p, position in self.positions.items()]
 
 
 class Script(JobRunner):

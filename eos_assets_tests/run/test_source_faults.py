@@ -36,7 +36,7 @@ def test_the_plan_ends_before_an_open_transaction_of_another_producer(make_lab: 
 
 
 @pytest.mark.parametrize("shape", ["first", "last", "middle", "nothing else", "around a record"])
-def test_holes_in_the_offsets_are_no_losses(make_lab: MakeLab, shape: str) -> None:
+def test_holes_in_the_offsets_are_not_losses(make_lab: MakeLab, shape: str) -> None:
     """F13: markers and aborted records first, last, in the middle, and nothing but them."""
     lab = make_lab(partitions=1)
     hole = [b"99"] * 50
@@ -68,7 +68,7 @@ def compacted_source(lab: Lab) -> None:
 
 
 def await_compaction(lab: Lab, left: int) -> None:
-    """Writes markers until the active segment is rolled and the cleaner has been there."""
+    """Write markers until the active segment is rolled and the cleaner has compacted it."""
 
     def compacted() -> bool:
         lab.produce_transaction([b"0"], commit=False)
@@ -77,7 +77,7 @@ def await_compaction(lab: Lab, left: int) -> None:
     wait_for(compacted, 120)
 
 
-def test_compacted_records_are_no_losses(make_lab: MakeLab) -> None:
+def test_compacted_records_are_not_losses(make_lab: MakeLab) -> None:
     """F13: holes that were there before the run, and holes that came after it."""
     lab = make_lab(partitions=1, source=Topic(f"t{uuid.uuid4().hex[:10]}-source", partitions=1, compacted=True))
     compacted_source(lab)
@@ -196,7 +196,7 @@ def test_a_record_too_large_for_the_sink_commits_nothing_and_is_named(make_lab: 
     assert lab.read() == []
 
 
-def test_a_dead_letter_too_large_for_its_topic_is_named_and_not_what_was_thrown_away_with_it(make_lab: MakeLab) -> None:
+def test_a_dead_letter_too_large_for_its_topic_is_named_and_not_what_was_purged_with_it(make_lab: MakeLab) -> None:
     """The record just fits; the reason makes it larger."""
 
     def rejected(records: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from pathlib import Path
 from eos_assets.declare.options import Batching
 from eos_assets.experiment.faults import Faults
 from eos_assets.run.preview import preview
-from eos_assets_tests.run.background import Background, stopped
+from eos_assets_tests.run.background import Background, await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
 from eos_assets_tests.state.counting import assert_counted, entries, send, some
 from eos_assets_tests.state.folds import declare_sliding
@@ -50,7 +50,7 @@ def test_a_plan_whose_state_was_loaded_elsewhere_is_stale(make_lab: MakeLab, tmp
     lab = make_lab(pipeline=declare_sliding(partitions=1))
     send(lab, some(60))
     zombie = Background(lab, Faults(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
+    pid = await_stopped(tmp_path)
     try:
         assert lab.run(max_records=30).complete
     finally:

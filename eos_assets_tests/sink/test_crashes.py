@@ -26,7 +26,7 @@ from eos_assets.local.broker import KafkaCluster
 from eos_assets.platform.settings import Settings
 from eos_assets.sink.faults import FAILPOINTS
 from eos_assets_tests.cli.command import eos
-from eos_assets_tests.run.background import Background, stopped
+from eos_assets_tests.run.background import Background, await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
 from eos_assets_tests.waiting import wait_for
 
@@ -88,7 +88,7 @@ def test_a_zombie_that_wakes_after_its_successor_writes_nothing(
     lab = make_lab(partitions=1)
     lab.fill(500)
     zombie = Background(lab, Faults(failpoint=failpoint, action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
+    pid = await_stopped(tmp_path)
     assert lab.run().complete
     os.kill(pid, signal.SIGCONT)
     report = zombie.result()
@@ -106,9 +106,9 @@ def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     zombie = Background(lab, Faults(failpoint="before_init", action="stop", pid_folder=str(tmp_path / "a")))
-    first = stopped(tmp_path / "a")
+    first = await_stopped(tmp_path / "a")
     successor = Background(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path / "b")))
-    second = stopped(tmp_path / "b")
+    second = await_stopped(tmp_path / "b")
     os.kill(first, signal.SIGCONT)
     assert zombie.result().complete
     os.kill(second, signal.SIGCONT)
@@ -128,7 +128,7 @@ def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Pa
         (tmp_path / name).mkdir()
         asleep = Faults(failpoint="before_init", action="stop", pid_folder=str(tmp_path / name))
         runs.append(Background(lab, asleep))
-        pids.append(stopped(tmp_path / name))
+        pids.append(await_stopped(tmp_path / name))
     assert lab.read() == []
     while any(run.thread.is_alive() for run in runs):
         for pid in pids:
@@ -193,7 +193,7 @@ def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeL
     lab = make_lab(partitions=1, batching=Batching(timeout_ms=2000))
     lab.fill(200)
     slow = Background(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
-    pid = stopped(tmp_path)
+    pid = await_stopped(tmp_path)
     wait_for(lambda: any(each.high > each.stable for each in bounds(lab.connection, lab.sink).values()))
     wait_for(lambda: all(each.high == each.stable for each in bounds(lab.connection, lab.sink).values()))
     os.kill(pid, signal.SIGCONT)

@@ -25,7 +25,7 @@ def test_a_state_comes_back_from_its_changelog_as_it_was(spark: SparkSession) ->
     assert decode(written, store).collect() == state.collect()
 
 
-def test_an_entry_of_before_has_no_state_and_still_loads() -> None:
+def test_an_entry_of_an_earlier_version_has_no_state_and_still_loads() -> None:
     old = b'{"v":1,"kind":"entry","pipeline":"p","topic":"s","partition":0,"start":0,"next":5,"records_in":5,'
     old += b'"records_out":5,"skipped":0,"dead":0,"dropped":0,"sinks":[],"run":"r","run_attempt":1,"task_attempt":0,'
     old += b'"code_version":"c","began_ms":0,"ended_ms":0}'

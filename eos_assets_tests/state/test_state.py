@@ -16,7 +16,9 @@ def shifted(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]
     return outputs, changed.withColumn("offsets", f.transform("offsets", lambda o: o + 1))
 
 
-def test_a_state_that_is_not_the_fold_is_red_and_a_changelog_that_others_wrote_to_is_refused(make_lab: MakeLab) -> None:
+def test_a_state_that_is_not_the_fold_fails_and_a_foreign_changelog_record_is_refused(
+    make_lab: MakeLab,
+) -> None:
     lab = make_lab(pipeline=declare_sliding())
     send(lab, some(30))
     lab.run()

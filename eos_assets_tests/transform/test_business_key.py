@@ -11,7 +11,7 @@ from eos_assets.errors import EosError
 from eos_assets_tests.run.lab import MakeLab, raising
 
 
-def test_a_reason_and_a_key_that_are_no_text_stop_nothing(make_lab: MakeLab) -> None:
+def test_a_reason_and_a_key_that_are_not_utf8_stop_nothing(make_lab: MakeLab) -> None:
     def quoting(records: DataFrame) -> DataFrame:
         text = f.col("value").cast("string")
         wrong = f.when(text.try_cast("long").isNull(), f.concat(f.lit("no integer: "), text))

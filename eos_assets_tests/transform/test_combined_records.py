@@ -130,7 +130,7 @@ def test_a_join_with_itself_is_refused_without_adaptive_execution(make_lab: Make
 
 @pytest.mark.connect
 @pytest.mark.parametrize("transform", [regrouped, ranked, rejoined, named_after_a_union])
-def test_what_one_record_gave_may_be_combined(make_lab: MakeLab, transform: Transform) -> None:
+def test_the_rows_of_one_record_may_be_combined(make_lab: MakeLab, transform: Transform) -> None:
     """Grouped by `origin` it does not matter where a range is cut."""
     lab = make_lab(transform)
     lab.fill(90)

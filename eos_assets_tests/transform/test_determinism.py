@@ -51,7 +51,7 @@ def test_a_transform_that_is_not_deterministic_is_refused_unless_it_is_declared(
 
 
 @pytest.mark.connect
-def test_a_declared_one_runs_and_is_proven_but_for_its_values(make_lab: MakeLab) -> None:
+def test_a_declared_one_runs_and_all_but_its_values_is_proven(make_lab: MakeLab) -> None:
     lab = make_lab(random_id, deterministic=False)
     lab.fill(90)
     assert lab.run().complete
@@ -70,7 +70,7 @@ def test_a_declared_one_runs_and_is_proven_but_for_its_values(make_lab: MakeLab)
     ],
     ids=["literal", "sql", "udf", "union"],
 )
-def test_what_only_looks_as_if_it_varied_is_accepted(make_lab: MakeLab, transform: Transform) -> None:
+def test_a_transform_that_only_looks_non_deterministic_is_accepted(make_lab: MakeLab, transform: Transform) -> None:
     lab = make_lab(transform)
     lab.fill(90)
     assert lab.run().complete

@@ -27,7 +27,7 @@ def test_an_alias_of_the_result_does_not_hide_the_origin(make_lab: MakeLab) -> N
     assert lab.broken() == set()
 
 
-def test_words_that_a_session_reserves_are_no_obstacle(lab: Lab) -> None:
+def test_a_session_may_reserve_sql_keywords(lab: Lab) -> None:
     setting = "spark.sql.ansi.enforceReservedKeywords"
     original = str(lab.spark.conf.get(setting))
     lab.spark.conf.set(setting, "true")
@@ -42,7 +42,7 @@ def test_words_that_a_session_reserves_are_no_obstacle(lab: Lab) -> None:
 
 @pytest.mark.parametrize("on_error", ["stop", "isolate"])
 def test_a_row_without_an_origin_is_refused_at_once(make_lab: MakeLab, spark: SparkSession, on_error: str) -> None:
-    """An outer join gives what matches no record, too. No record is to blame for that, and none is set aside."""
+    """An outer join also returns what matches no record. No record is the cause, so none is isolated."""
     names = spark.createDataFrame([("0", "zero"), ("x", "nobody")], "number string, name string")
 
     def named(records: DataFrame) -> DataFrame:

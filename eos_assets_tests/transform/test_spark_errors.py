@@ -98,7 +98,7 @@ def test_each_condition_has_its_code(condition: str, code: Code) -> None:
 
 
 @pytest.mark.parametrize("report", [text for text, code in OF_THE_JVM.items() if code is not Code.TRANSFORM_RAISED])
-def test_what_a_record_says_decides_nothing(report: str) -> None:
+def test_the_content_of_a_record_decides_nothing(report: str) -> None:
     """The same words are an error of their own, and nothing but words in what a transform quotes."""
     quotes = f"cannot parse {TASK}{report}\ncimpl.KafkaException: KafkaError\n"
     failures: dict[str, Exception] = {
@@ -120,7 +120,7 @@ def test_an_error_of_python_names_the_users_own_line() -> None:
     assert reported.described == f"ValueError: no price ({reported.line_of_code})"
 
 
-def test_a_module_that_the_workers_lack_is_no_fault_of_a_record() -> None:
+def test_a_module_that_the_workers_lack_stops_the_run() -> None:
     reported = classify(PythonException(f"{TRACEBACK}ModuleNotFoundError: No module named 'money'"))
     assert reported.code is Code.MODULE_MISSING
     assert MEANINGS[reported.code].reaction is Reaction.STOP

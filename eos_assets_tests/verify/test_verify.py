@@ -12,7 +12,7 @@ from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import log_result
-from eos_assets_tests.run.forgery import Output, forge, right
+from eos_assets_tests.run.forgery import Output, correct_outputs, forge
 from eos_assets_tests.run.lab import Lab, MakeLab, squared
 
 
@@ -22,7 +22,7 @@ def small(make_lab: MakeLab) -> Lab:
 
 
 def test_one_record_that_no_run_wrote(small: Lab) -> None:
-    forge(small, [*right(), Output(0, 1, named=False)])
+    forge(small, [*correct_outputs(), Output(0, 1, named=False)])
     assert small.broken() >= {"none_invented", "values_recompute"}
     assert small.broken() <= {"none_invented", "values_recompute", "routed_correctly"}
     assert "none_invented" not in small.with_(shared_sink=True).broken()
@@ -30,7 +30,7 @@ def test_one_record_that_no_run_wrote(small: Lab) -> None:
 
 def test_an_aborted_read(small: Lab) -> None:
     """A reader that does not ask for committed data reads the aborted record, and so can a proof (S5)."""
-    forge(small, [*right(), Output(5, 0, visible=False, named=False)])
+    forge(small, [*correct_outputs(), Output(5, 0, visible=False, named=False)])
     assert small.broken() == set()
     seen = {n for n, finding in small.verify(isolation="read_uncommitted").items() if not finding.holds}
     assert {"none_invented", "values_recompute"} <= seen

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
-from eos_assets.run.preflight import spark_version as spark_preflight
+from eos_assets.run.preflight import spark_version
 from eos_assets.run.preflight.spark_version import TESTED, check_spark, minor, task_attempts
 from eos_assets_tests.run.lab import Lab
 
@@ -21,7 +21,7 @@ def test_a_spark_that_was_not_tested_is_refused_unless_it_is_accepted(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the tests had run on another version only."""
-    monkeypatch.setattr(spark_preflight, "TESTED", ("3.5",))
+    monkeypatch.setattr(spark_version, "TESTED", ("3.5",))
     lab.fill(30)
     version = minor(lab.spark.version)
     with pytest.raises(EosError) as refusal:
