@@ -38,11 +38,15 @@ def test_a_proof_begins_where_the_last_one_ended(lab: Lab) -> None:
     assert nothing_new.holds
     assert nothing_new.incremental
     assert nothing_new.figures["source_records"] == nothing_new.figures["sink_records"] == 0
+    assert re.match(r"nothing new since the proof of 20\d\d-\d\d-\d\d .* UTC; proven up to ", nothing_new.nothing_new)
+    assert f"{lab.source}/0@" in nothing_new.nothing_new
+    assert not first.nothing_new
     lab.fill(30)
     lab.run()
     second = lab.proof()
     assert second.holds
     assert (second.figures["source_records"], second.figures["sink_records"]) == (30, 30)
+    assert not second.nothing_new
     everything = lab.proof(full=True)
     assert everything.holds
     assert everything.figures["source_records"] == 630
