@@ -141,8 +141,10 @@ def with_operations(
 
     @functools.wraps(declare)
     def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], Pipeline]:
+        wrapped = declare(*args, **options)
+
         def wrap(function: Function) -> Pipeline:
-            declared = declare(*args, **options)(function)
+            declared = wrapped(function)
             return Pipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
 
         return wrap
