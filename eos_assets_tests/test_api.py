@@ -92,10 +92,15 @@ def test_deliveries_of_nothing_are_empty(make_lab: MakeLab, spark: SparkSession,
     assert findings[-1] == eos.Finding("no_half_is_three", detail="no half is 3")
 
 
-def test_workers_import_the_front_door_without_the_proof() -> None:
-    code = "import sys, eos_assets, eos_assets.sink.task; print([m for m in sys.modules if 'verify' in m])"
+@pytest.mark.parametrize(
+    ("imported", "absent"),
+    [("eos_assets.sink.task", "eos_assets.verify"), ("eos_assets.cli", "pyarrow"), ("eos_assets.cli", "pyspark")],
+)
+def test_the_front_door_imports_neither_the_proof_nor_large_packages(imported: str, absent: str) -> None:
+    """Workers and the command line run it at their start."""
+    code = f"import sys, eos_assets, {imported}; print({absent!r} in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "eos_assets.verify" not in run.stdout
+    assert run.stdout == "False\n"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

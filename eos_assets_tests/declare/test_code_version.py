@@ -54,7 +54,7 @@ def transform(records): return [helper(x) for x in records if x in KNOWN]
 def test_the_code_version_follows_functions_through_the_package_and_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Imported by name, through their module, or held in a table."""
+    """Whether they are imported by name, through their module, or held in a table."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     files = {

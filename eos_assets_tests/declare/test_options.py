@@ -1,4 +1,4 @@
-"""Options of a pipeline that cannot be kept are refused where they are written."""
+"""Options out of range are refused where they are declared."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A declaration that cannot be kept is refused."""
+"""An invalid declaration is refused, and the error names what is wrong."""
 
 from typing import Any
 
@@ -43,6 +43,6 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
         ({"metadata": {1: "a"}}, "the name 1 of a metadata entry is not valid"),
     ],
 )
-def test_a_declaration_that_cannot_be_kept_is_refused(declared: dict[str, Any], problem: str) -> None:
+def test_an_invalid_declaration_is_refused(declared: dict[str, Any], problem: str) -> None:
     with pytest.raises(EosError, match=problem):
         pipeline(**{"source": Topic("s"), "sink": Topic("t"), "name": "p", **declared})(lambda records: records)

@@ -42,7 +42,7 @@ def test_the_pipelines_of_this_project_are_found_only_when_they_are_named(folder
     assert mission <= set(find_pipelines([MISSION]))
 
 
-def test_a_package_stands_for_all_its_modules(folder: Path) -> None:
+def test_a_package_includes_all_its_modules(folder: Path) -> None:
     package = folder / "eos_test_package"
     write(package, "__init__", "outer")
     write(package, "module", "inner")

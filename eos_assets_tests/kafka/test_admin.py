@@ -46,7 +46,7 @@ def test_more_replicas_than_brokers_are_refused_before_anything_is_created(conne
     assert name not in connection.metadata().topics
 
 
-def test_more_replicas_in_sync_than_there_are_is_refused(connection: Connection) -> None:
+def test_more_in_sync_replicas_than_replicas_are_refused(connection: Connection) -> None:
     name = f"test-{uuid.uuid4().hex[:12]}"
     with pytest.raises(EosError, match=f"Topic {name} declares min_insync_replicas=9"):
         create_topics([Topic(name, min_insync_replicas=9)], connection)
@@ -83,16 +83,16 @@ def test_a_broker_that_is_down_is_still_a_broker() -> None:
     assert known_brokers(metadata) == 3
 
 
-def test_a_topic_that_another_creates_meanwhile_is_compared(
+def test_a_topic_that_another_client_creates_meanwhile_is_compared(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"test-{uuid.uuid4().hex[:12]}"
 
-    def another_is_faster(topic: Topic, brokers: int, connection: Connection) -> bool:
+    def create_after_another_client(topic: Topic, brokers: int, connection: Connection) -> bool:
         assert create(replace(topic, partitions=1), brokers, connection)
         return create(topic, brokers, connection)
 
-    monkeypatch.setattr("eos_assets.kafka.admin.create", another_is_faster)
+    monkeypatch.setattr("eos_assets.kafka.admin.create", create_after_another_client)
     (report,) = create_topics([Topic(name, partitions=2)], connection)
     connection.admin.delete_topics([name])[name].result()
     assert report.outcome == "different"
@@ -105,7 +105,7 @@ def test_a_name_that_kafka_does_not_accept_is_refused(name: str) -> None:
         Topic(name)
 
 
-def test_no_partitions_are_refused() -> None:
+def test_a_topic_without_partitions_is_refused() -> None:
     with pytest.raises(EosError, match="partitions=0"):
         Topic("t", partitions=0)
 

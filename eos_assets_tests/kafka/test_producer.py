@@ -29,7 +29,7 @@ def test_nulls_empty_values_and_slices_keep_their_bytes(
     producer.produce_batch(topic, 0, message_array(keys, values))
     producer.produce(topic, 0, b"k", b"", [("h", None), ("g", b"")])
     assert producer.flush(30) == 0
-    delivered = [offset for span in producer.delivered[topic, 0] for offset in span]
+    delivered = [offset for offsets in producer.delivered[topic, 0] for offset in offsets]
     producer.close()
     rows = read(connection, topic, 5)
     assert [row[1:] for row in rows] == [

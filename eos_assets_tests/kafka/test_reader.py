@@ -14,10 +14,10 @@ from eos_assets_tests.kafka.reading import read_values
 from eos_assets_tests.plugin import MakeTopic
 
 
-def test_a_range_is_given_up_when_nothing_arrives_and_not_after_a_fixed_time(
+def test_reading_a_range_fails_when_nothing_arrives_and_not_after_a_fixed_time(
     connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On this clock each reading takes a second, so that the whole range takes longer than the timeout."""
+    """This clock advances a second whenever it is read, so that the whole range takes longer than the timeout."""
     topic = make_topic(partitions=1).name
     fill(connection, topic, 200)
     monkeypatch.setattr(deadlines, "time", SimpleNamespace(monotonic=itertools.count().__next__))
@@ -50,7 +50,7 @@ def test_one_consumer_reads_several_partitions_each_in_order(connection: Connect
 def test_a_partition_is_not_read_after_its_end(
     connection: Connection, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it grew faster than it is read, a partition that returns nothing would not be noticed."""
+    """Otherwise a partition that grows faster than it is read would hide one that returns nothing."""
     topic = make_topic(partitions=2).name
     fill(connection, topic, 1000)
     consumer = reader.open_consumer(connection)
@@ -62,7 +62,7 @@ def test_a_partition_is_not_read_after_its_end(
     assert [*reading] == []
 
 
-def test_aborted_and_open_transactions_are_skipped_at_once(connection: Connection, make_topic: MakeTopic) -> None:
+def test_aborted_and_open_transactions_are_skipped_immediately(connection: Connection, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3).name
     producer = Producer(connection.config(transactional_id=f"test/{topic}", transaction_timeout_ms=60_000))
     producer.init_transactions(30)

@@ -1,4 +1,4 @@
-"""Requests are repeated while a broker settles, and not for ever."""
+"""Requests are repeated while their error is transient, until the deadline."""
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -23,7 +23,7 @@ def test_each_request_has_a_longer_timeout_than_the_one_before() -> None:
     assert timeouts == [FIRST_TIMEOUT_SECONDS * factor for factor in (1, 4, 16, 64)]
 
 
-def test_a_permanent_error_is_raised_at_once_and_a_transient_one_at_the_deadline() -> None:
+def test_a_permanent_error_is_raised_immediately_and_a_transient_one_at_the_deadline() -> None:
     requests: list[int] = []
 
     def request(_: float, code: int = KafkaError.TOPIC_AUTHORIZATION_FAILED) -> None:
