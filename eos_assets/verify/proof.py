@@ -47,17 +47,18 @@ class Proof:
         transform computed is trusted. A side that no longer exists is null."""
         from pyspark.sql import functions as f
 
-        window = self.frames.window
-        ends = [f.lit(number) for p, scope in window.partitions.items() for number in (p, scope.end)]
+        record = f.struct(*RECORD_COLUMNS)
+        ends = [f.lit(number) for p, w in self.frames.window.partitions.items() for number in (p, w.end)]
         number_of = [f.lit(entry) for number, topic in enumerate(self.frames.sinks) for entry in (topic, number)]
-        if not ends:
-            return self._no_deliveries()
+        if not ends:  # no run has written yet
+            return self.source().select(
+                record.alias("source"), record.alias("output"), f.lit(0).cast("bigint").alias("sequence")
+            )
         named = self.frames.maps().where(
             (f.col("start") < f.create_map(*ends)[f.col("source_partition")])
             & f.col("topic").between(0, len(self.frames.sinks) - 1)
             & (f.col("sink_offset") >= 0)
         )
-        record = f.struct(*RECORD_COLUMNS)
         source = self.source().select(
             f.col("partition").alias("source_partition"), f.col("offset").alias("source_offset"), record.alias("source")
         )
@@ -93,12 +94,6 @@ class Proof:
     def _read(self, topic: str) -> "DataFrame":
         context, ranges = self.frames.context, self.frames.window.ranges(topic)
         return read_ranges(context.spark, context.kafka, topic, ranges).select(*RECORD_COLUMNS)
-
-    def _no_deliveries(self) -> "DataFrame":
-        record = "topic string, partition int, offset bigint, key binary, value binary"
-        return self.frames.context.spark.createDataFrame(
-            [], f"source struct<{record}>, output struct<{record}>, sequence bigint"
-        )
 
 
 def describe(columns: dict[str, object]) -> str:
