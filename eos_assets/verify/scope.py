@@ -1,5 +1,6 @@
 """What a proof covers: the topics and, of each source partition, the transactions and records."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,3 +60,15 @@ def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:
 def in_scope(scope: ProofScope, partition: Integers, start: Integers) -> Flags:
     """Whether the transaction of each row is one that the proof covers."""
     return (start >= lookup(scope, partition, "start")) & (start < lookup(scope, partition, "end"))
+
+
+def count_by_transaction(
+    scope: ProofScope, partition: Integers, offset: Integers
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """The number of source records in each transaction that covers some of them, by source partition and start."""
+    for p in np.unique(partition).tolist():
+        starts = np.array(scope.partitions[p].transactions, np.int64)
+        covering = np.searchsorted(starts, offset[partition == p], "right") - 1
+        for number, count in zip(*np.unique(covering, return_counts=True), strict=True):
+            if number >= 0:
+                yield (p, int(starts[number])), int(count)

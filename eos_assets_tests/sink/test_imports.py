@@ -13,7 +13,6 @@ MODULES = (
     "eos_assets.state.fold",
     "eos_assets.files.task",
     "eos_assets.verify.provenance_frame",
-    "eos_assets.verify.recomputation",
     "eos_assets.verify.rows.sink_checker",
     "eos_assets.verify.rows.source_checker",
     "eos_assets.verify.rows.summary",

@@ -65,10 +65,7 @@ class SinkChecker:
         if not self.scope.shared_sink:
             self.observed.add("none_invented", visible & (names == 0) & checked, **place)
         # From here on: each record with the first map row that names it, if there is one.
-        record = np.full(count, -1)
-        record[group[~is_map_row]] = np.flatnonzero(~is_map_row)
-        map_row = np.full(count, -1)
-        map_row[group[covered][::-1]] = np.flatnonzero(covered)[::-1]
+        record, map_row = first_rows(group, ~is_map_row, count), first_rows(group, covered, count)
         with_origin = np.flatnonzero(visible & (names > 0) & checked)
         self.observed.count("outputs_with_origin", len(with_origin))
         self.check_order(rows, record[with_origin], map_row[with_origin])
@@ -159,6 +156,13 @@ class SinkChecker:
         for (topic, partition, source_partition, start), total in self.sums.items():
             place = (source_partition, start, self.scope.topics[topic], partition)
             yield {"kind": "sum", "text": json.dumps([*place, *total]), "n": 0}
+
+
+def first_rows(group: Integers, chosen: Flags, count: int) -> Integers:
+    """The first chosen row of each group, -1 where there is none."""
+    first = np.full(count, -1)
+    first[group[chosen][::-1]] = np.flatnonzero(chosen)[::-1]
+    return first
 
 
 def content_batch(

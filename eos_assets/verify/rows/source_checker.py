@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.observations import ObservationCollector, observation_batch
-from eos_assets.verify.scope import KEPT, NAMED, RECORD, ProofScope, in_scope, lookup
-from eos_assets.verify.sorted_rows import Integers, changes, groups, integers, last_group
+from eos_assets.verify.scope import KEPT, NAMED, RECORD, ProofScope, count_by_transaction, in_scope, lookup
+from eos_assets.verify.sorted_rows import changes, integers, last_group
 
 
 class SourceChecker:
@@ -94,7 +94,8 @@ class SourceChecker:
         if self.scope.drops:
             kept = np.bincount(group[tag == KEPT], minlength=count) > 0
             dropped = visible & ~kept
-            self.count_dropped(place["source_partition"][dropped], place["source_offset"][dropped])
+            for transaction, n in count_by_transaction(self.scope, *(column[dropped] for column in place.values())):
+                self.dropped[transaction] += n
             unnamed &= kept
         self.observed.add("none_missing", unnamed, **place)
         retained = offset[first] >= lookup(self.scope, partition[first], "source_start")
@@ -103,13 +104,3 @@ class SourceChecker:
             self.observed.count("vanished", int(vanished.sum()))
         else:
             self.observed.add("none_invented", vanished, **place)
-
-    def count_dropped(self, partition: Integers, offset: Integers) -> None:
-        """Count dropped records by the transaction that covers them."""
-        for chosen in groups(partition):
-            source = int(partition[chosen[0]])
-            starts = np.array(self.scope.partitions[source].transactions, np.int64)
-            covering = np.searchsorted(starts, offset[chosen], "right") - 1
-            for number, count in zip(*np.unique(covering, return_counts=True), strict=True):
-                if number >= 0:
-                    self.dropped[source, int(starts[number])] += int(count)

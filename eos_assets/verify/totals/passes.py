@@ -20,7 +20,7 @@ from eos_assets.verify.totals.map_reader import MapClaims
 from eos_assets.verify.totals.observed import ObservedTotals
 from eos_assets.verify.totals.pass_results import PASS_RESULTS, PassResults, add_results
 from eos_assets.verify.totals.sink_pass import SinkPass
-from eos_assets.verify.totals.source_pass import add_by_place, count_by_transaction
+from eos_assets.verify.totals.source_pass import add_by_place, add_by_transaction
 from eos_assets.verify.totals.total import UndecidedError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class TotalsPasses:
         if not self.recomputation.context.pipeline.drops:
             return self.observed.consume(source, "visible", ORIGIN)
         scope = self.scope
-        return source.mapInArrow(lambda rows: count_by_transaction(scope, rows), from_arrow_schema(PASS_RESULTS))
+        return source.mapInArrow(lambda rows: add_by_transaction(scope, rows), from_arrow_schema(PASS_RESULTS))
 
     def recompute(self) -> "DataFrame":
         """Add up the outputs of the transform, run again in other ranges. On the way the source records are counted,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.routing import expected_partitions
-from eos_assets.verify.scope import ProofScope
+from eos_assets.verify.scope import ProofScope, count_by_transaction
 from eos_assets.verify.sorted_rows import integers
 from eos_assets.verify.totals.pass_results import result_batch
 from eos_assets.verify.totals.sink_pass import content_total
@@ -18,19 +18,15 @@ from eos_assets.verify.totals.total import Total, hash_rows, total
 from eos_assets.worker_path import drop_archives
 
 
-def count_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up source records, in all and by the transaction that covers each."""
     drop_archives()
     everything, counts = Total(), defaultdict[tuple[int, int], int](int)
     for batch in batches:
         offset, partition = integers(batch, "o_offset"), integers(batch, "o_partition")
         everything += total(hash_rows(offset, partition))
-        for p in np.unique(partition).tolist():
-            starts = np.array(scope.partitions[p].transactions, np.int64)
-            covering = np.searchsorted(starts, offset[partition == p], "right") - 1
-            for number, n in zip(*np.unique(covering, return_counts=True), strict=True):
-                if number >= 0:
-                    counts[p, int(starts[number])] += int(n)
+        for transaction, n in count_by_transaction(scope, partition, offset):
+            counts[transaction] += n
     transactions = [("transaction", [*transaction, n]) for transaction, n in counts.items()]
     yield result_batch([("visible", [everything.n, everything.sum, 0]), *transactions])
 
