@@ -30,7 +30,7 @@ class LedgerWindow:
 
 
 def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
-    """Read the ledger from the checkpoint of the last proof on."""
+    """Read the ledger since the last proof or, in full, from its start."""
     names, source, kafka = context.names, context.pipeline.source.name, context.kafka
     declared = [*(names.sink(sink.name) for sink in context.pipeline.sinks), names.dead_letters]
     topics = [source, names.ledger, names.provenance, *declared]
@@ -65,7 +65,7 @@ def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> in
 
 
 def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets) -> dict[int, LedgerRows]:
-    """The ledger since the last proof. Without transactions it proves nothing, and is not read."""
+    """The ledger since the last proof. That of a weaker delivery is not atomic with the output, and is not read."""
     rows: dict[int, LedgerRows] = {p: [] for p in ends}
     places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
     for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
