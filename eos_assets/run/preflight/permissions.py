@@ -23,6 +23,13 @@ from eos_assets.kafka.reader import READER_GROUP
 from eos_assets.kafka.retries import is_transient, retry_transient
 
 INIT_SECONDS = 30.0
+#: The operations that the brokers report, by the names that Kafka's tools use.
+ACL_OPERATIONS = {
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+}
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,13 @@ def permissions(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Perm
     for topic in pipeline.own_topics(mode):
         on_topics += [
             Permission("topic", topic.name, "Write", "in transactions"),
-            Permission("topic", topic.name, "Read", "where to go on, and proofs"),
+            Permission("topic", topic.name, "Read", "the position of a run, and proofs"),
             Permission("topic", topic.name, "DescribeConfigs", "its settings are compared with its declaration"),
         ]
     return [
         *on_topics,
         Permission("group", names.group, "Read", "the source offsets, in the transaction"),
-        Permission("group", names.proofs, "Read", "up to where everything was proven"),
+        Permission("group", names.proofs, "Read", "the checkpoint of the proof"),
         Permission("group", READER_GROUP, "Describe", "reading without joining a group", prefixed=True),
         Permission(
             "transactional-id", names.transactional_prefix, "Write", "one id per source partition", prefixed=True
@@ -138,7 +145,8 @@ def transactional_operations(connection: Connection, prefix: str) -> Allowed:
 
 
 def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[str]) -> Allowed:
-    """Send one request for all names, and another for each whose broker was not ready."""
+    """The operations authorized on each resource: one request for all, and another for each whose broker was not
+    ready."""
     allowed: Allowed = {}
     futures = describe(names)
     for name in names:
@@ -164,5 +172,4 @@ def await_description(name: str, first: Future[Any], describe: Callable[[list[st
 
 def lacks(allowed: set[AclOperation] | None, operation: str) -> bool:
     """Whether an operation is known to be denied. What a broker does not report shows in the first attempt."""
-    acl_operation = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
-    return allowed is not None and AclOperation[acl_operation[operation]] not in allowed
+    return allowed is not None and ACL_OPERATIONS[operation] not in allowed
