@@ -7,7 +7,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
-from eos_assets.api import Pipeline, pipeline, stateful
+from eos_assets.api import RunnablePipeline as Pipeline
+from eos_assets.api import pipeline, stateful
 from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.options import Batching, Unique
 from eos_assets.declare.output import output

@@ -25,8 +25,8 @@ Function = TypeVar("Function")
 Rule = Callable[["Proof"], Finding]
 
 
-class Pipeline(declaration.Pipeline):
-    """A declared pipeline that runs, proves, previews and tests itself.
+class RunnablePipeline(declaration.Pipeline):
+    """A declared pipeline that runs, proves, previews and tests itself: `eos.Pipeline`.
 
     Its methods use the Spark and the Kafka of the settings, as the `eos` command does, unless others are passed.
     """
@@ -136,16 +136,16 @@ def evaluation_of(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, 
 
 def with_operations(
     declare: Callable[Parameters, Callable[[Function], declaration.Pipeline]],
-) -> Callable[Parameters, Callable[[Function], Pipeline]]:
-    """The same decorator, for a `Pipeline` of this module."""
+) -> Callable[Parameters, Callable[[Function], RunnablePipeline]]:
+    """The same decorator, for a `RunnablePipeline`."""
 
     @functools.wraps(declare)
-    def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], Pipeline]:
+    def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], RunnablePipeline]:
         wrapped = declare(*args, **options)
 
-        def wrap(function: Function) -> Pipeline:
+        def wrap(function: Function) -> RunnablePipeline:
             declared = wrapped(function)
-            return Pipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
+            return RunnablePipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
 
         return wrap
 
