@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from eos_assets.orchestration.checks import AUDIT_CHECK, invariants
+from eos_assets.pipelines.squares import squares
 from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import read_pairs
@@ -35,7 +37,7 @@ def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Nat
     run = wait_for(lambda: dagster.finished("squares_job"), PATIENCE) or ""
     assert dagster.status(run) == "SUCCESS", "the sensor started a run for the new records"
     checks = dagster.check_evaluations(run)
-    assert len(checks) == 12
+    assert set(checks) == set(invariants(squares))
     assert all(checks.values()), checks
     servers = f"{LOOPBACK}:{platform.port('kafka-1', '9092')}"
 
@@ -44,6 +46,9 @@ def test_its_commands_make_a_platform_that_materializes_and_proves(platform: Nat
 
     assert wait_for(lambda: len(keys()) >= 3000, PATIENCE), "even if the sensor started a run before all were written"
     assert keys() == list(range(3000))
+    updated = wait_for(lambda: dagster.finished("squares_audit_job"), PATIENCE) or ""
+    assert dagster.status(updated) == "SUCCESS", "another sensor updated the audit tables"
+    assert dagster.check_evaluations(updated) == {AUDIT_CHECK: True}
     assert list(platform.volume("lake").rglob("*.parquet")), "the executors wrote to the lake's volume"
     left = [path.name for path in (platform.folder / "dagster-home").rglob("*") if path.is_file()]
     assert left == ["dagster.yaml"], "all state is in Postgres and on the volume"

@@ -97,6 +97,23 @@ class Graphql:
             if event["__typename"] == "MaterializationEvent" and event["assetKey"]["path"] == list(key)
         ]
 
+    def materializations(self, *key: str) -> list[dict[str, Any]]:
+        """The last materializations of an asset: run, partition, and the texts of the metadata."""
+        query = """query($k: AssetKeyInput!) {assetNodeOrError(assetKey: $k) {... on AssetNode {
+            assetMaterializations(limit: 50) {
+                runId partition metadataEntries {label ... on TextMetadataEntry {text}}
+            }
+        }}}"""
+        rows = self.query(query, k={"path": key})["assetNodeOrError"]["assetMaterializations"]
+        return [
+            {
+                "runId": row["runId"],
+                "partition": row["partition"],
+                **{entry["label"]: entry.get("text") for entry in row["metadataEntries"]},
+            }
+            for row in rows
+        ]
+
     def check_evaluations(self, run_id: str) -> dict[str, bool]:
         """Check → whether it passed, in one run."""
         rows = [event["evaluation"] for event in self.events(run_id) if "evaluation" in event]

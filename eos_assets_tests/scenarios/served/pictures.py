@@ -23,6 +23,7 @@ def main() -> None:
         for done, count in enumerate(FILLS, start=1):
             served.eos("fill", "datasource", "--count", str(count))
             eventually(lambda wanted=done: successful_runs(served) == wanted)  # type: ignore[misc]
+        eventually(lambda: served.dagster.finished("squares_audit_job"))
         FOLDER.mkdir(exist_ok=True)
         with open_page(served.address, GRAPH_HEIGHT) as page:
             ui.open_group(page, "squares", ASSETS)

@@ -38,6 +38,17 @@ def test_the_sensor_runs_a_pipeline_on_new_records_and_then_the_next_one(served:
     eventually(lambda: served.count("doubled") == FILLED)
 
 
+def test_the_audit_tables_are_updated_by_a_run_of_their_own(served: ServedStack) -> None:
+    def updated() -> str | None:
+        run = served.dagster.finished("squares_audit_job")
+        rows = served.dagster.figures(run, "squares", "audit_deliveries") if run else []
+        return run if [figures["dagster/row_count"] for figures in rows] == [FILLED] else None
+
+    run = eventually(updated) or ""
+    assert served.dagster.status(run) == "SUCCESS"
+    assert served.dagster.check_evaluations(run) == {AUDIT_CHECK: True}
+
+
 def test_a_range_and_the_checks_alone_are_launched(served: ServedStack) -> None:
     launched = served.dagster.launch("squares_job", range_tags(0, 1))
     alone = served.dagster.launch("squares_checks", {})
@@ -48,3 +59,16 @@ def test_a_range_and_the_checks_alone_are_launched(served: ServedStack) -> None:
     assert all(served.dagster.check_evaluations(alone).values())
     assert all(row["passed"] for row in served.report("checks", "squares", "--full"))
     assert str(FILLED) in served.eos("audit", "squares")
+
+
+def test_what_the_command_line_commits_is_materialized_in_dagster(served: ServedStack) -> None:
+    """The pool is closed meanwhile, so that no run of the sensor comes first."""
+    with served.dagster.closed_pool("eos_squares"):
+        served.produce("datasource", [b"%d" % number for number in range(3 * 10**8, 3 * 10**8 + 7)])
+        committed = served.report("run", "squares")["run"]
+
+        def reported() -> list[tuple[str, str]]:
+            events = served.dagster.materializations("datasink")
+            return [(e["runId"], e["partition"]) for e in events if e["committed_by"] == committed]
+
+        assert eventually(reported) == [("", "0")], "an event without a run of Dagster"
