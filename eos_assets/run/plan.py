@@ -110,7 +110,7 @@ def end_of(pipeline: Pipeline, partition: int, position: int, offsets: Bounds, m
     """The end of a run that starts at this position. Refuses a position that the source no longer has, or never had."""
     if position < offsets.start:
         raise EosError(
-            f"{records_lost(pipeline, partition, position, offsets.start)} Nothing was written.",
+            f"{describe_lost_records(pipeline, partition, position, offsets.start)} Nothing was written.",
             f"If that is acceptable, {next_generation(pipeline)}: it begins at offset {offsets.start}.",
         )
     if position > offsets.stable:
@@ -122,7 +122,7 @@ def end_of(pipeline: Pipeline, partition: int, position: int, offsets: Bounds, m
     return offsets.stable if max_records is None else min(offsets.stable, position + max_records)
 
 
-def records_lost(pipeline: Pipeline, partition: int, start: int, end: int) -> str:
+def describe_lost_records(pipeline: Pipeline, partition: int, start: int, end: int) -> str:
     place = f"{pipeline.source.name}/{partition}"
     return f"{place}: the offsets {start} to {end - 1} were deleted before they were read: they are lost."
 
@@ -160,7 +160,7 @@ class Planner:
             first = self._first_positions.setdefault(plan.partition, plan.position)
             if plan.position > first and plan.tail is None and context.exactly_once:
                 raise EosError(
-                    records_lost(context.pipeline, plan.partition, first, plan.position),
+                    describe_lost_records(context.pipeline, plan.partition, first, plan.position),
                     f"If that is acceptable, run it again: it begins at offset {plan.position}.",
                 )
         return plans

@@ -86,7 +86,7 @@ class PoisonRecords:
         return describe_ranges(source, [plan.range for plan in plans])
 
     def _transform_range(self, plan: PartitionPlan) -> TransformRange:
-        return lambda part: self.jobs.transform([replace(plan, position=part.start, end=part.end)])
+        return lambda chosen: self.jobs.transform([replace(plan, position=chosen.start, end=chosen.end)])
 
     def _check_limit(self, poison: Poison) -> None:
         pipeline = self.context.pipeline
@@ -132,7 +132,7 @@ def first_poison(
     Args:
         transform: runs the transform on a range.
         planned: the range to search.
-        from_start: each part begins where the range does, because its state was loaded for that offset.
+        from_start: try each end from the start of the range on, because the state was loaded for that offset.
         deadline: when to stop halving.
     """
     low, high = planned.start, planned.end
@@ -151,12 +151,12 @@ def first_poison(
     return None if reason is None else Poison(OffsetRange(planned.partition, low, high), reason)
 
 
-def raised_on(transform: TransformRange, part: OffsetRange) -> str | None:
-    """What the transform raises on this part of the range; None if it succeeds. Any other failure is raised."""
+def raised_on(transform: TransformRange, chosen: OffsetRange) -> str | None:
+    """What the transform raises on a range; None if it succeeds. Any other failure is raised."""
     tries_left = TRIES
     while True:
         try:
-            transform(part).write.format("noop").mode("overwrite").save()
+            transform(chosen).write.format("noop").mode("overwrite").save()
         except EosError:
             raise
         except Exception as failure:

@@ -246,5 +246,6 @@ class Run:
             time.sleep(POLL_SECONDS)
 
     def _log(self, message: str, *args: object, partitions: Iterable[int], level: int = logging.WARNING) -> None:
-        fields = {"run": self.report.run, "attempt": self.report.attempts, "partitions": sorted(partitions)}
+        chosen = sorted(set(partitions) - {NO_PARTITION})  # a whole task may have failed
+        fields = {"run": self.report.run, "attempt": self.report.attempts, "partitions": chosen}
         logger.log(level, message, *args, extra={"pipeline": self.context.pipeline.name, **fields})

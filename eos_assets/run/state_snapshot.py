@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def update_snapshot(context: PipelineContext, snapshot: Snapshot) -> int:
+def update_snapshot(snapshot: Snapshot) -> int:
     """Replace the partitions that moved, in one Delta commit, and return the number of rows of the table."""
+    context = snapshot.context
     taken_ms = int(time.time() * 1000)
     version = snapshot_version(context)
     entries = {plan.partition: plan.tail for plan in make_plan(context.pipeline, context.kafka)}

@@ -46,11 +46,11 @@ def repeated_keys(source: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     counted = keys.groupBy(f.xxhash64("business_key").alias("h")).agg(
         f.count("*").alias("records"), f.first("business_key").alias("business_key")
     )
-    text = f.concat(f.lit("records="), "records", f.lit(", business_key="), shown("business_key"))
+    text = f.concat(f.lit("records="), "records", f.lit(", business_key="), key_text("business_key"))
     return counted.where("records > 1").select(text.alias("text"))
 
 
-def shown(key: str) -> "Column":
+def key_text(key: str) -> "Column":
     """A business key as text; in hexadecimal digits where it is not UTF-8."""
     from pyspark.sql import functions as f
 

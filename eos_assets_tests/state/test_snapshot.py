@@ -24,9 +24,9 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     send(lab, some(40))
     lab.run(lake=lake)
     snapshot = Snapshot(lab.context, lake)
-    rows = update_snapshot(lab.context, snapshot)
+    rows = update_snapshot(snapshot)
     assert rows == sum(map(len, held(lab)))
-    assert update_snapshot(lab.context, snapshot) == rows
+    assert update_snapshot(snapshot) == rows
     versions = f"describe history delta.`{snapshot.path}`"
     assert lab.spark.sql(versions).count() == 1, "nothing new adds no version"
     send(lab, [(b"a", b"close"), (b"b", b"new"), (b"g", b"newer")])
@@ -35,7 +35,7 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
     assert len(fresh.usable_offsets(tails, State(lab.context).changelog_offsets(tails))) == 4
     assert held(lab, fresh) == held(lab), "snapshot and tail give what replaying everything gives"
-    assert update_snapshot(lab.context, snapshot) == sum(map(len, held(lab)))
+    assert update_snapshot(snapshot) == sum(map(len, held(lab)))
     changed = lab.with_(code_version="another")
     assert not changed.verify()["values_recompute"].evaluated, "what other code wrote cannot be folded again"
     send(lab, some(6, 1))
@@ -64,21 +64,21 @@ def test_a_snapshot_that_is_damaged_is_one_that_is_lost(make_lab: MakeLab, tmp_p
 
     send(lab, some(12))
     assert lab.run(lake=lake).complete
-    rows = update_snapshot(lab.context, table())
+    rows = update_snapshot(table())
     for file in Path(table().path).rglob("*.parquet"):
         file.write_bytes(b"PAR1 cut")
     send(lab, some(6, 10))
     with collect_messages() as messages:
         assert lab.run(lake=lake).complete
     assert any("cannot be read, so the changelog is replayed" in message for message in messages)
-    assert update_snapshot(lab.context, table()) >= rows, "it is written again"
+    assert update_snapshot(table()) >= rows, "it is written again"
     assert held(lab, table()) == held(lab)
     for entry in (Path(table().path) / "_delta_log").glob("*.json"):
         entry.write_text("garbage")
     send(lab, some(6, 20))
     assert lab.run(lake=lake).complete
     with pytest.raises(EosError, match="Remove the folder"):
-        update_snapshot(lab.context, table())
+        update_snapshot(table())
     assert lab.broken() == set()
     renamed = lab.with_(state=lab.pipeline.state.replace("bigint", "int").replace("long", "int"))
     assert renamed.pipeline.state != lab.pipeline.state

@@ -36,7 +36,7 @@ def state_snapshot(pipeline: Pipeline) -> dg.AssetsDefinition:
         pipeline_context = PipelineContext(pipeline, spark.spark_session, kafka.connection())
         snapshot = Snapshot(pipeline_context, lake.address())
         with eos_errors_as_failures(context), forward_messages(context.log):
-            rows = update_snapshot(pipeline_context, snapshot)
+            rows = update_snapshot(snapshot)
         positions = {part.partition: part.position for part in snapshot.parts}
         return dg.MaterializeResult(
             asset_key=key,
