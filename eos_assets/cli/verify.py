@@ -1,7 +1,7 @@
 """`eos verify`: evaluate every invariant from the topics themselves."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import click
 from rich.console import Console
@@ -44,7 +44,7 @@ def verify_command(pipeline: str, mode: str, as_json: bool, full: bool, isolatio
             result.findings.extend(check.finding(chosen, spark, connection) for check in chosen.checks)
     if as_json:
         facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
-        facts["incremental"] = result.incremental
+        facts |= {"incremental": result.incremental, "nothing_new": result.nothing_new}
         found = [asdict(finding) for finding in result.findings]
         click.echo(json.dumps({**facts, **result.figures, "versions": result.versions, "invariants": found}, indent=2))
     else:
@@ -64,6 +64,8 @@ def show(result: Verification, isolation: str = "read_committed") -> None:
             console().print(
                 f"{finding.name}:", *(f"  {example}" for example in finding.examples), sep="\n", markup=False
             )
+    if result.nothing_new:
+        console().print(f"{result.pipeline}: {result.nothing_new}", markup=False, highlight=False)
     if gone := result.figures["no_longer_provable"]:
         console().print(f"{gone:,} source offsets are no longer provable, because of retention: neither green nor red.")
     for line in result.versions:

@@ -184,6 +184,7 @@ def finding_metadata(finding: Finding, result: Verification) -> dict[str, Any]:
     return {
         "evaluated": finding.evaluated,
         "since_the_last_proof": result.incremental,
+        **({"nothing_new": result.nothing_new} if result.nothing_new else {}),
         **result.figures,
         **counter_examples(finding),
         "partitions": partition_table(result.partitions),

@@ -4,6 +4,7 @@ They cover the source up to the position, and ledger, provenance, sinks and dead
 own tools show what is not proven yet. When the offsets expire, after idle days, the next proof reads everything again.
 """
 
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, TopicPartition
@@ -19,18 +20,29 @@ Offsets = dict[tuple[str, int], int]
 
 def load(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> Offsets:
     """Read the checkpoint of these topics and partitions; those that no proof has read are absent."""
+    return {(entry.topic, entry.partition): entry.offset for entry in read_committed(connection, names, places)}
+
+
+def last_proof(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> str:
+    """When the last proof of these topics and partitions held; empty if the checkpoint has no time."""
+    times = (entry.metadata or "" for entry in read_committed(connection, names, places))
+    return max(times, default="").replace("T", " ").replace("Z", " UTC")
+
+
+def read_committed(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> list[TopicPartition]:
     wanted = [TopicPartition(topic, partition) for topic, partition in places]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
         committed = retry_transient(lambda: consumer.committed(wanted, timeout=PATIENCE_SECONDS))
     finally:
         consumer.close()
-    return {(entry.topic, entry.partition): entry.offset for entry in committed if entry.offset >= 0}
+    return [entry for entry in committed if entry.offset >= 0]
 
 
 def store(connection: Connection, names: Names, proven: Offsets) -> None:
-    """Write the checkpoint, so that the next proof begins there."""
-    offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in proven.items()]
+    """Write the checkpoint, so that the next proof begins there, with the time as the metadata of each offset."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    offsets = [TopicPartition(topic, partition, offset, now) for (topic, partition), offset in proven.items()]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
         retry_transient(lambda: consumer.commit(offsets=offsets, asynchronous=False))

@@ -20,6 +20,8 @@ class Verification:
     incremental: bool = False
     #: One row per source partition: its part of the window.
     partitions: list[dict[str, int | None]] = field(default_factory=list)
+    #: Since when and up to where everything is proven, if nothing was committed since the last proof.
+    nothing_new: str = ""
 
     @property
     def holds(self) -> bool:

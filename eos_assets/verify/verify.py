@@ -20,6 +20,7 @@ from eos_assets.transform.spark_errors import classify
 from eos_assets.verify import checkpoint
 from eos_assets.verify.findings import Evidence, evaluate
 from eos_assets.verify.invariants import code_versions
+from eos_assets.verify.nothing_new import describe_proof, is_nothing_new, name_last_proof
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.open_transactions import check_open_transactions
 from eos_assets.verify.provenance_frame import raise_foreign_map
@@ -61,7 +62,10 @@ def verify_pipeline(
     check_business_key(pipeline, spark)
     recomputation = plan_recomputation(context, read_window(context, full=full or not committed), lake)
     evidence = Evidence(recomputation, observe(recomputation, isolation))
-    findings = list(evaluate(evidence))
+    findings, nothing_new = list(evaluate(evidence)), ""
+    if is_nothing_new(evidence):
+        proven_at = checkpoint.last_proof(connection, context.names, evidence.window.ends)
+        findings, nothing_new = name_last_proof(findings, proven_at), describe_proof(evidence, proven_at)
     if state := recomputation.state:
         ranges = state.replay.ranges
         findings.append(state.state_recomputes(recomputation.source_records(ranges) if ranges else None))
@@ -74,6 +78,7 @@ def verify_pipeline(
         figures(evidence),
         evidence.window.incremental,
         partition_rows(evidence.window),
+        nothing_new,
     )
     settled = evidence.window.settled and not evidence.observations["newer"].n
     if verification.holds and settled and committed and context.exactly_once:
