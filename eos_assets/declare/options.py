@@ -1,5 +1,6 @@
 """The options of a pipeline."""
 
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ OWNER = re.compile(r"\w[\w.%+-]*@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCI
 TAG_KEY = re.compile(r"([\w.-]{1,63}/|dagster/kind/)?[\w.-]{1,63}", re.ASCII)
 TAG_VALUE = re.compile(r"[\w.-]{0,63}", re.ASCII)
 GROUP = re.compile(r"\w+(/\w+)*", re.ASCII)
+#: Names that Dagster gives to nothing else, beside Python's keywords.
+RESERVED = {*keyword.kwlist, "arg_dict", "bool", "conf", "config", "context", "dict", "float", "input"}
+RESERVED |= {"input_arg_dict", "int", "meta", "output", "output_arg_dict", "str", "type"}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from eos_assets.declare.check import Check
 from eos_assets.declare.code_version import code_version, docstring_of, name_of
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
-from eos_assets.declare.options import Batching, Durability, OnError, Options, Unique, check_asset_options
+from eos_assets.declare.options import RESERVED, Batching, Durability, OnError, Options, Unique, check_asset_options
 from eos_assets.declare.topic import FOREVER, Topic, as_topic, as_topics
 from eos_assets.errors import EosError
 
@@ -72,6 +72,8 @@ class Pipeline:
                 f"The pipeline name {self.name!r} is not valid.",
                 "Use at most 100 lowercase letters, digits and '_', and start with a letter or '_'.",
             )
+        if self.name in RESERVED:
+            raise EosError(f"The pipeline name {self.name!r} is reserved in Dagster.", "Use another name.")
         self._check_topics()
         self._check_options()
         check_asset_options(self.name, self.owners, self.tags, self.group, self.metadata)

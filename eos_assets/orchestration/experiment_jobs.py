@@ -9,6 +9,7 @@ from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.assets.source_topic import observation_metadata
 from eos_assets.orchestration.jobs import EXECUTOR
+from eos_assets.orchestration.keys import source_key
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.platform.settings import Settings
@@ -37,7 +38,7 @@ def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaR
         "next": filled.next,
         "records_per_second": filled.records_per_second,
     }
-    context.log_event(dg.AssetObservation(asset_key=config.topic, metadata=metadata))
+    context.log_event(dg.AssetObservation(asset_key=source_key(config.topic), metadata=metadata))
 
 
 @dg.job(description="Fills a source topic with integers.", executor_def=EXECUTOR)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import dagster as dg
 
+from eos_assets.declare.options import RESERVED
 from eos_assets.declare.pipeline import Pipeline
 
 
@@ -12,9 +13,14 @@ def pool_name(pipeline: Pipeline) -> str:
     return f"eos_{pipeline.name}"
 
 
+def source_key(topic: str) -> dg.AssetKey:
+    """The asset of a topic. Dagster reserves some names, such as input and output."""
+    return dg.AssetKey(["topic", topic] if topic in RESERVED else topic)
+
+
 def topic_key(pipeline: Pipeline, topic: str) -> dg.AssetKey:
     """The asset that a pipeline writes to a topic. An asset has one writer, so a shared topic has one per pipeline."""
-    return dg.AssetKey([pipeline.name, topic] if pipeline.shared_sink else topic)
+    return dg.AssetKey([pipeline.name, topic]) if pipeline.shared_sink else source_key(topic)
 
 
 def sink_keys(pipeline: Pipeline) -> list[dg.AssetKey]:
@@ -41,4 +47,4 @@ def writers_of(topic: str, pipelines: Iterable[Pipeline]) -> list[Pipeline]:
 def source_keys(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> list[dg.AssetKey]:
     """The assets that a pipeline reads: those of all pipelines that write its source, else the source itself."""
     topic = pipeline.source.name
-    return [topic_key(writer, topic) for writer in writers_of(topic, pipelines)] or [dg.AssetKey(topic)]
+    return [topic_key(writer, topic) for writer in writers_of(topic, pipelines)] or [source_key(topic)]

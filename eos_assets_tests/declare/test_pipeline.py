@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from dagster._core.definitions.utils import DISALLOWED_NAMES
 
-from eos_assets.declare.options import Unique
+from eos_assets.declare.options import RESERVED, Unique
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
@@ -13,6 +14,12 @@ from eos_assets.errors import EosError
 def test_a_pipeline_that_reads_what_it_writes_is_refused() -> None:
     with pytest.raises(EosError, match=r"two purposes: t\."):
         pipeline(source=Topic("t"), sink=Topic("t"), name="loop")(lambda records: records)
+
+
+def test_a_pipeline_with_a_name_that_dagster_reserves_is_refused() -> None:
+    assert {*DISALLOWED_NAMES} == RESERVED
+    with pytest.raises(EosError, match="The pipeline name 'input' is reserved"):
+        pipeline(source=Topic("s"), sink=Topic("t"), name="input")(lambda records: records)
 
 
 @pytest.mark.parametrize("name", ["Big", "a-b", "a/b", "", "1a"])

@@ -17,6 +17,10 @@ from eos_assets.orchestration.assets.state_snapshot import state_snapshot
 from eos_assets.orchestration.assets.transactional_topic import RunConfig, transactional_topic
 from eos_assets.orchestration.checks import UNIQUE_NAME, declared_check, invariant_checks
 from eos_assets.orchestration.faulty_runs import FaultyRunConfig
+from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
+from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.resources.lake import LakeResource
+from eos_assets.orchestration.resources.spark import SparkResource
 
 
 def shop(records: DataFrame) -> DataFrame:
@@ -122,3 +126,11 @@ def test_only_the_launchpad_of_an_experiment_has_faults() -> None:
         asset = transactional_topic(declare(), run_config=config)
         fields = set(asset.op.config_schema.config_type.fields)  # type: ignore[union-attr]
         assert {name for name in fields if name.startswith(("failure_prob", "kill"))} == wanted
+
+
+def test_topics_may_have_names_that_dagster_reserves() -> None:
+    declared = pipeline(source="input", sink="output", name="p")(shop)
+    resources = {"kafka": KafkaResource(), "spark": SparkResource(), "lake": LakeResource()}
+    definitions = dg.Definitions.merge(pipeline_definitions([declared]), dg.Definitions(resources=resources))
+    graph = definitions.resolve_asset_graph()
+    assert graph.get(dg.AssetKey(["topic", "output"])).parent_keys == {dg.AssetKey(["topic", "input"])}

@@ -11,6 +11,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds
+from eos_assets.orchestration.keys import source_key
 from eos_assets.orchestration.lineage import RECORD, column_schema
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
@@ -21,7 +22,7 @@ def source_topic(topic: str, readers: list[Pipeline]) -> dg.AssetsDefinition:
     """The topic that these pipelines read. An observation shows its offsets and the lag of each reader."""
     names = ", ".join(pipeline.name for pipeline in readers)
     spec = dg.AssetSpec(
-        topic,
+        source_key(topic),
         description=f"The Kafka topic {topic}, read by {names}. An observation shows its offsets and lags.",
         metadata={"dagster/column_schema": column_schema(RECORD)},
         group_name=readers[0].asset_group,
@@ -64,7 +65,7 @@ def observation_metadata(instance: dg.DagsterInstance, topic: str, partitions: M
 
 def growth(instance: dg.DagsterInstance, topic: str, stable: int) -> dict[str, float]:
     """The records per second since the last observation."""
-    records = instance.fetch_observations(dg.AssetKey(topic), limit=1).records
+    records = instance.fetch_observations(source_key(topic), limit=1).records
     observation = records[0].asset_observation if records else None
     if observation is None or "observed_at" not in observation.metadata:
         return {}

@@ -12,6 +12,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, stable_ends
 from eos_assets.orchestration.assets.source_topic import observation_metadata
 from eos_assets.orchestration.jobs import AssetJob
+from eos_assets.orchestration.keys import source_key
 from eos_assets.orchestration.partitions import new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors.backoff import MAX_REQUESTS, Cursor, Requests, SensorAlert
@@ -182,7 +183,8 @@ class Tick:
         topic = self.pipeline.source.name
         partitions = {p.partition: Bounds(p.log_start, p.stable_end, p.high_watermark) for p in plans}
         lag = {f"lag_{self.pipeline.name}": sum(plan.lag for plan in plans)}
-        return dg.AssetObservation(topic, metadata={**observation_metadata(self.instance, topic, partitions), **lag})
+        metadata = {**observation_metadata(self.instance, topic, partitions), **lag}
+        return dg.AssetObservation(source_key(topic), metadata=metadata)
 
 
 def idle(partition: int) -> str:
