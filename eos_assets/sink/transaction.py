@@ -109,6 +109,8 @@ class Transaction:
         before that is rejected, and librdkafka repeats it only after half a second."""
         deadline = Deadline(SETTLE_SECONDS)
         for (topic, partition), ranges in self.producer.delivered.items():
+            if deadline.passed:
+                return
             is_stable = partial(self.attempt.reader.is_stable, topic, partition, ranges[-1][-1], SETTLE_SECONDS)
             poll_until(is_stable, deadline.remaining, pause=0.001)
 
