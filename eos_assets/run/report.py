@@ -76,21 +76,15 @@ class RunReport:
         if MEANINGS[code].reaction is Reaction.DONE:
             incomplete = planned is not None and position < planned.end and not self.complete
             code = Code.GAVE_UP if incomplete else Code.COMMITTED if entries else code
-        return Outcome(
-            partition=partition,
-            outcome=MEANINGS[code].outcome,
-            start=entries[0].start if entries else start,
-            next=position,
-            records_in=sum(e.records_in for e in entries),
-            records_out=sum(e.records_out for e in entries),
-            skipped=sum(e.skipped for e in entries),
-            dead=sum(e.dead for e in entries),
-            transactions=len(entries),
-            bytes_out=sum(e.bytes_out for e in entries),
+        return Outcome.of_entries(
+            partition,
+            code,
+            entries,
+            start=start,
+            position=position,
             commit_ms=sum(o.commit_ms for o in rows),
             task_attempt=max((e.task_attempt for e in entries), default=0),
             reason=last.reason if last else "",
-            code=code,
         )
 
 

@@ -1,11 +1,13 @@
 """The result of one source partition in one run: plain data that travels from the tasks to the driver."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from eos_assets.errors import MEANINGS, Code, Reaction
+from eos_assets.log.ledger import LedgerEntry
 
 #: The partition of an outcome that belongs to a whole task.
 NO_PARTITION = -1
@@ -29,6 +31,37 @@ class Outcome:
     task_attempt: int = 0
     reason: str = ""
     code: str = ""
+
+    @classmethod
+    def of_entries(
+        cls,
+        partition: int,
+        code: Code,
+        entries: Sequence[LedgerEntry],
+        *,
+        start: int,
+        position: int,
+        commit_ms: float,
+        task_attempt: int,
+        reason: str,
+    ) -> "Outcome":
+        """The outcome of a partition with the figures of these entries. Without entries it started at `start`."""
+        return cls(
+            partition=partition,
+            outcome=MEANINGS[code].outcome,
+            start=entries[0].start if entries else start,
+            next=position,
+            records_in=sum(entry.records_in for entry in entries),
+            records_out=sum(entry.records_out for entry in entries),
+            skipped=sum(entry.skipped for entry in entries),
+            dead=sum(entry.dead for entry in entries),
+            transactions=len(entries),
+            bytes_out=sum(entry.bytes_out for entry in entries),
+            commit_ms=commit_ms,
+            task_attempt=task_attempt,
+            reason=reason,
+            code=code,
+        )
 
     @property
     def reaction(self) -> Reaction:

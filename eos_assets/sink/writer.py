@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
-from eos_assets.errors import MEANINGS, Code, EosError, TaskError
+from eos_assets.errors import Code, EosError, TaskError
 from eos_assets.kafka.auth_errors import PermissionDenied, grant_remedy
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.log.reader import CommittedReader
@@ -121,24 +121,17 @@ class PartitionWriter:
 
     def _outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:
         attempt, writer = self.attempt, self.writer
-        entries = writer.entries if writer else []
         if position is None:
             position = writer.position if writer else attempt.planned.start
-        return Outcome(
-            partition=attempt.partition,
-            outcome=MEANINGS[code].outcome,
-            start=entries[0].start if entries else position,
-            next=position,
-            records_in=sum(entry.records_in for entry in entries),
-            records_out=sum(entry.records_out for entry in entries),
-            skipped=sum(entry.skipped for entry in entries),
-            dead=sum(entry.dead for entry in entries),
-            transactions=len(entries),
-            bytes_out=sum(entry.bytes_out for entry in entries),
+        return Outcome.of_entries(
+            attempt.partition,
+            code,
+            writer.entries if writer else [],
+            start=position,
+            position=position,
             commit_ms=writer.commit_seconds * 1000 if writer else 0.0,
             task_attempt=attempt.task_attempt,
             reason=reason,
-            code=code,
         )
 
 
