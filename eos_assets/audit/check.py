@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from eos_assets.audit.table_contents import Marks, TableContents, newer, read_contents
+from eos_assets.audit.marks import Reached
+from eos_assets.audit.table_contents import TableContents, newer, read_contents
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.check import Finding
 from eos_assets.kafka.offsets import bounds
@@ -22,19 +23,17 @@ class Comparison:
     """The result, and how far it reaches: the next comparison may begin there if this one holds."""
 
     finding: Finding
-    reached: Marks = field(default_factory=dict)
+    reached: Reached = field(default_factory=dict)
     #: One row per partition: what was compared.
     partitions: list[dict[str, int]] = field(default_factory=list)
 
 
-def audit_matches_ledger(tables: AuditTables) -> Finding:
-    """Compare all that the tables hold with the ledger."""
-    return compare_with_ledger(tables).finding
-
-
 def compare_with_ledger(tables: AuditTables, after: Mapping[int, int] | None = None) -> Comparison:
-    """Every ledger entry after the marks is one row with the same figures, has as many deliveries as it claims, and
-    every delivered dead letter is in its table."""
+    """Compare the tables with the ledger from where the last comparison ended, else from its start.
+
+    Every ledger entry is one row with the same figures and has as many deliveries as it claims, and every delivered dead
+    letter is in its table.
+    """
     if not tables.columns("audit_transactions"):
         return Comparison(Finding(NAME, True, "not evaluated: the tables were not written yet", evaluated=False))
     contents = read_contents(tables, dict(after or {}))
@@ -45,7 +44,7 @@ class TableComparison:
     """One comparison. What was committed, or loaded only in part, since the last update is pending: the next update
     adds it."""
 
-    def __init__(self, tables: AuditTables, contents: TableContents, after: Marks) -> None:
+    def __init__(self, tables: AuditTables, contents: TableContents, after: Reached) -> None:
         self.tables = tables
         self.contents = contents
         self.after = after
@@ -56,8 +55,7 @@ class TableComparison:
         context = self.tables.context
         reached = dict(self.after)
         partitions: list[dict[str, int]] = []
-        #: Transactions of the tables for which no entry was found yet.
-        unmatched = dict(self.contents.transactions)
+        unmatched = dict(self.contents.transactions)  # those of the tables for which no entry was found yet
         maps = bounds(context.kafka, context.names.provenance)
         for partition, bound in bounds(context.kafka, context.names.ledger).items():
             start = self.after.get(partition, bound.start - 1) + 1

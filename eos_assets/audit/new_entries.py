@@ -21,7 +21,7 @@ def read_new_entries(context: PipelineContext, reached: TablesReached) -> Entrie
     known = reached.transactions
     ends = {p: bound.stable for p, bound in bounds(context.kafka, context.names.ledger).items()}
     entries = read_entries(context, {p: known.get(p, 0) for p in ends}, ends)
-    if incomplete := without_deliveries(entries, reached):
+    if incomplete := partitions_without_deliveries(entries, reached):
         others = [(offset, entry) for offset, entry in entries if entry.partition not in incomplete]
         entries = [*others, *read_entries(context, dict.fromkeys(incomplete, 0), ends)]
     new = [(offset, entry) for offset, entry in entries if offset > known.get(entry.partition, -1)]
@@ -42,7 +42,7 @@ def read_entries(context: PipelineContext, starts: dict[int, int], ends: dict[in
     return entries
 
 
-def without_deliveries(entries: Entries, reached: TablesReached) -> list[int]:
+def partitions_without_deliveries(entries: Entries, reached: TablesReached) -> list[int]:
     """Partitions for which an update wrote the transactions and not their deliveries. Only the whole ledger has all of
     those transactions."""
     last: Reached = {

@@ -10,8 +10,6 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 #: Fields of the ledger that need 32 bits, and the digest, which needs 64 bits without a sign.
 NARROW = dict.fromkeys(("partition", "run_attempt", "task_attempt"), pa.int32())
 DIGEST = {"digest": pa.decimal128(20)}
-#: Fields of the ledger that are not in a table: the same in every row, or a map of any size.
-LEFT_OUT = {"topic", "mode", "files"}
 #: Fields of the ledger in milliseconds → their columns.
 MOMENTS = {"began_ms": "began_at", "ended_ms": "ended_at"}
 
@@ -32,7 +30,8 @@ def arrow_type(name: str, hint: object) -> pa.DataType:
     return pa.string() if hint is str else pa.int64()
 
 
-#: In the order of the table, which must not change: a table with other columns is rebuilt.
+#: In the order of the table, which must not change: a table with other columns is rebuilt. Left out are fields that are
+#: the same in every row (`topic`, `mode`), and `files`, a map of any size.
 TRANSACTION_COLUMNS = (
     *("pipeline", "partition", "start", "next", "ledger_offset", "ledger_id"),
     *("records_in", "records_out", "skipped", "repeats", "dead", "dropped", "isolated", "bytes_out"),

@@ -5,41 +5,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eos_assets.audit.marks import Reached
 from eos_assets.audit.tables import AuditTables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 FIGURES = ("next", "records_in", "records_out", "skipped", "dead")
-#: Partition → an offset.
-Marks = dict[int, int]
 #: Source partition and start.
 TransactionId = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class TableContents:
-    """The transactions that the tables hold after the marks of the last comparison."""
+    """The transactions that the tables hold after those of the last comparison."""
 
     #: Transaction → its figures, and the number of its rows.
     transactions: dict[TransactionId, tuple[int, ...]]
     #: Partition → the last ledger offset that is loaded.
-    loaded: Marks
+    loaded: Reached
     #: Partition → the offset before its first transaction.
-    before: Marks
+    before: Reached
     #: Transaction → the number of its deliveries.
     delivered: dict[TransactionId, int]
 
     @functools.cached_property
-    def last_delivered(self) -> Marks:
+    def last_delivered(self) -> Reached:
         """Partition → the start of its last transaction with deliveries."""
-        last: Marks = {}
+        last: Reached = {}
         for partition, start in self.delivered:
             last[partition] = max(last.get(partition, start), start)
         return last
 
 
-def read_contents(tables: AuditTables, after: Marks) -> TableContents:
+def read_contents(tables: AuditTables, after: Reached) -> TableContents:
     from pyspark.sql import functions as f
 
     known = tables.read("audit_transactions").where(newer(after, "partition", "ledger_offset"))
@@ -55,7 +54,7 @@ def read_contents(tables: AuditTables, after: Marks) -> TableContents:
     return TableContents(transactions, loaded, before, read_delivered(tables, before))
 
 
-def read_delivered(tables: AuditTables, before: Marks) -> dict[TransactionId, int]:
+def read_delivered(tables: AuditTables, before: Reached) -> dict[TransactionId, int]:
     """The number of deliveries of each transaction."""
     from pyspark.sql import functions as f
 
@@ -64,11 +63,11 @@ def read_delivered(tables: AuditTables, before: Marks) -> dict[TransactionId, in
     return {(row.source_partition, row.transaction_start): row.n for row in counts.collect()}
 
 
-def newer(marks: Mapping[int, int], partition: str, offset: str) -> "Column":
-    """The rows after the mark of their partition."""
+def newer(reached: Mapping[int, int], partition: str, offset: str) -> "Column":
+    """The rows after what was reached in their partition."""
     from pyspark.sql import functions as f
 
     condition = f.lit(True)
-    for p, last in marks.items():
+    for p, last in reached.items():
         condition &= (f.col(partition) != p) | (f.col(offset) > last)
     return condition

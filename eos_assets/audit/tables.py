@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 SCHEMAS = {"audit_transactions": TRANSACTIONS, "audit_deliveries": DELIVERIES, "audit_dead_letters": DEAD_LETTERS}
-#: The tables that are appended to, with the columns of their marks: a partition, and its highest value.
-REACHED = {
+#: The tables that are appended to, and the two columns of their marks: a partition, and its highest value.
+MARK_COLUMNS = {
     "audit_transactions": ("partition", "ledger_offset"),
     "audit_deliveries": ("source_partition", "transaction_start"),
     "audit_dead_letters": ("sink_partition", "sink_offset"),
 }
-TABLES = (*REACHED, "audit_partitions")
+TABLES = (*MARK_COLUMNS, "audit_partitions")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class AuditTables:
             marks = {} if rebuild else self.marks(pool)
             if not marks:
                 self.empty_dependents()
-            reached = TablesReached(*(marks[table].reached if table in marks else {} for table in REACHED))
+            reached = TablesReached(*(marks[table].reached if table in marks else {} for table in MARK_COLUMNS))
             new = Increment.read(self.context, self.ledger_id, reached)
 
             def write(table: str, make_rows: Callable[[], NewRows | None]) -> TableState:
@@ -94,7 +94,7 @@ class AuditTables:
                 return self.append(table, rows, mark) if rows else self.state(table, mark.rows)
 
             return [
-                *pool.map(write, REACHED, (new.transactions, new.deliveries, new.dead_letters)),
+                *pool.map(write, MARK_COLUMNS, (new.transactions, new.deliveries, new.dead_letters)),
                 partitions.result(),
             ]
 
@@ -118,7 +118,7 @@ class AuditTables:
     def empty_dependents(self) -> None:
         """Empty the tables that depend on audit_transactions. If this process dies before that one is replaced, the
         next update begins here again."""
-        for table in REACHED:
+        for table in MARK_COLUMNS:
             if table != "audit_transactions" and self.columns(table):
                 self.replace(table, NewRows(SCHEMAS[table].empty_table(), {}))
 
@@ -138,7 +138,7 @@ class AuditTables:
     def marks(self, pool: Executor) -> dict[str, Mark]:
         """How far each table reaches. Empty, so that all are rebuilt, if they belong to another ledger, have other
         columns, or if audit_transactions is missing."""
-        columns = dict(zip(REACHED, pool.map(self.columns, REACHED), strict=True))
+        columns = dict(zip(MARK_COLUMNS, pool.map(self.columns, MARK_COLUMNS), strict=True))
         present = {table: names for table, names in columns.items() if names}
         if "audit_transactions" not in present:
             return {}
@@ -156,7 +156,7 @@ class AuditTables:
     def mark_of_rows(self, table: str) -> Mark:
         from pyspark.sql import functions as f
 
-        partition, offset = REACHED[table]
+        partition, offset = MARK_COLUMNS[table]
         frame = self.read(table)
         rows = frame.groupBy(partition).agg(f.max(offset).alias("offset"), f.count("*").alias("n")).collect()
         foreign = table == "audit_transactions" and not frame.where(frame["ledger_id"] != self.ledger_id).isEmpty()

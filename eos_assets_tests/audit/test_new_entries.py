@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.audit.marks import TablesReached
-from eos_assets.audit.new_entries import is_unstable, without_deliveries
+from eos_assets.audit.new_entries import is_unstable, partitions_without_deliveries
 from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
@@ -26,8 +26,8 @@ def entry(partition: int, start: int, *, outputs: bool = True) -> LedgerEntry:
 def test_an_update_that_wrote_transactions_and_no_deliveries_is_found() -> None:
     entries = [(4, entry(0, 10)), (5, entry(0, 14)), (2, entry(1, 20)), (7, entry(2, 30, outputs=False))]
     loaded = {0: 4, 1: 2, 2: 7}
-    assert without_deliveries(entries, TablesReached(loaded, {0: 6, 1: 20})) == [0]
-    assert without_deliveries(entries, TablesReached(loaded, {0: 10, 1: 20})) == []
+    assert partitions_without_deliveries(entries, TablesReached(loaded, {0: 6, 1: 20})) == [0]
+    assert partitions_without_deliveries(entries, TablesReached(loaded, {0: 10, 1: 20})) == []
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from dataclasses import fields
 
 import pyarrow as pa
 
-from eos_assets.audit.schemas import LEFT_OUT, MOMENTS, TIMESTAMP, TRANSACTIONS
+from eos_assets.audit.schemas import MOMENTS, TIMESTAMP, TRANSACTIONS
 from eos_assets.log.ledger import LedgerEntry
 
+LEFT_OUT = {"topic", "mode", "files"}
 RANGES = pa.list_(
     pa.struct(
         [

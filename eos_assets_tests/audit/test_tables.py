@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from eos_assets.audit import increment
-from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.increment import Increment
-from eos_assets.audit.tables import REACHED, AuditTables
+from eos_assets.audit.tables import MARK_COLUMNS, AuditTables
 from eos_assets.cli.audit import query
 from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.platform.project import project_root
@@ -47,12 +47,12 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     (letter,) = tables.read("audit_dead_letters").collect()
     assert (bytes(letter.value), letter.reason) == (b"no number", "no integer")
     assert letter.origin.startswith(f"{lab.source}/0/")
-    assert audit_matches_ledger(tables).holds
+    assert compare_with_ledger(tables).finding.holds
     everything = sorted(map(str, tables.read("audit_deliveries").collect()))
     tables.update(rebuild=True)
     assert sorted(map(str, tables.read("audit_deliveries").collect())) == everything
     tables.context.spark.sql(f"delete from delta.`{tables.path('audit_deliveries')}` where source_offset = 5")
-    found = audit_matches_ledger(tables)
+    found = compare_with_ledger(tables).finding
     assert not found.holds
     assert "outputs" in found.examples[0]
     lab.produce(b"%d" % number for number in range(30))
@@ -61,7 +61,7 @@ def test_the_audit_tables_hold_each_transaction_once_and_can_be_rebuilt(platform
     assert states["audit_deliveries"] == 361 - 3 + 30, "after a commit of another writer it continues from the rows"
     tables.update(rebuild=True)
     tables.context.spark.sql(f"delete from delta.`{tables.path('audit_dead_letters')}`")
-    found = audit_matches_ledger(tables)
+    found = compare_with_ledger(tables).finding
     assert found.examples == (f"{lab.pipeline.names().dead_letters}/0 offset 0 is not in audit_dead_letters",)
 
 
@@ -98,7 +98,7 @@ def test_tables_that_are_rebuilt_are_complete_although_the_update_died(
             tables.update()
     tables.update()
     assert tables.read("audit_deliveries").count() == 60
-    assert audit_matches_ledger(tables).holds
+    assert compare_with_ledger(tables).finding.holds
 
 
 def test_an_update_that_died_between_two_tables_is_completed_by_the_next(
@@ -124,7 +124,7 @@ def test_an_update_that_died_between_two_tables_is_completed_by_the_next(
     assert tables.read("audit_deliveries").count() == 60
     tables.update()
     assert tables.read("audit_deliveries").count() == 180
-    assert audit_matches_ledger(tables).holds
+    assert compare_with_ledger(tables).finding.holds
 
 
 def test_rows_that_were_deleted_come_back_without_new_ledger_entries(
@@ -153,7 +153,7 @@ def test_rows_that_were_deleted_come_back_without_new_ledger_entries(
     assert tables.read("audit_deliveries").count() == 0
     tables.update()
     assert tables.read("audit_deliveries").count() == 120
-    assert audit_matches_ledger(tables).holds
+    assert compare_with_ledger(tables).finding.holds
 
 
 def test_the_rows_made_by_the_driver_are_those_made_by_spark(
@@ -164,11 +164,11 @@ def test_the_rows_made_by_the_driver_are_those_made_by_spark(
     lab.produce([b"no number", None], headers=[("a", b"1"), ("b", None)])
     lab.run()
     tables.update()
-    tables_before = [sorted(map(str, tables.read(table).collect())) for table in REACHED]
+    tables_before = [sorted(map(str, tables.read(table).collect())) for table in MARK_COLUMNS]
     assert all(tables_before)
     monkeypatch.setattr(increment, "FEW_RECORDS", 0)
     tables.update(rebuild=True)
-    assert [sorted(map(str, tables.read(table).collect())) for table in REACHED] == tables_before
+    assert [sorted(map(str, tables.read(table).collect())) for table in MARK_COLUMNS] == tables_before
 
 
 def test_deliveries_with_headers_have_the_digests_that_the_ledger_adds_up(
@@ -228,7 +228,7 @@ def test_the_audit_tables_of_an_earlier_generation_are_replaced(platform: Platfo
     for records, rows in ((10, 30), (None, 300)):
         assert lab.run(max_records=records).complete
         tables.update()
-        assert audit_matches_ledger(tables).holds
+        assert compare_with_ledger(tables).finding.holds
         assert tables.read("audit_deliveries").count() == rows
     assert len(lab.read()) == 600, "the new generation began at the beginning"
     assert lab.broken() == set()

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from pyspark.sql import SparkSession
 
-from eos_assets.audit.check import audit_matches_ledger
+from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.options import Unique
 from eos_assets.declare.pipeline import pipeline
@@ -109,7 +109,7 @@ def test_the_least_permissions_suffice_for_runs_proofs_and_audit_tables(
     assert verify_pipeline(PIPELINE, spark, guarded.user).incremental, "the position of the last proof was stored"
     tables = AuditTables(PIPELINE, spark, guarded.user, str(tmp_path))
     assert {state.name: state.rows for state in tables.update()}["audit_deliveries"] == 91
-    assert audit_matches_ledger(tables).holds
+    assert compare_with_ledger(tables).finding.holds
 
 
 def test_they_suffice_for_a_stateful_pipeline_and_each_of_its_topics_is_named(
