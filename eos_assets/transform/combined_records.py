@@ -1,6 +1,7 @@
 """Refuses a transform that combines records: its result would depend on where the ranges of its runs are cut."""
 
 import re
+from collections.abc import Iterator
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
@@ -20,6 +21,9 @@ KEYS = re.compile(r"^(?:Left|Right) keys \[\d+\]: \[(.*)\]$", re.MULTILINE)
 ORIGIN = re.compile(r"origin#\d+")
 STATEFUL = "declare the pipeline with @stateful, which keeps what it combined from run to run"
 
+#: What a transform does that it must not, and the remedy.
+Problem = tuple[str, str]
+
 
 def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
     """Refuse a plan that limits or samples records, or that combines them. A stateful pipeline combines by design.
@@ -28,42 +32,56 @@ def refuse_combined_records(plan: SourcePlan, pipeline: Pipeline) -> None:
         plan: the plan of the transform's result.
         pipeline: whose transform it is.
     """
+    finders = [find_limits]
+    if not pipeline.stateful:
+        finders += [find_untraceable_rows, find_combinations, find_joins]
+    first = next((problem for find in finders for problem in find(plan)), None)
+    if first:
+        problem, remedy = first
+        raise EosError(
+            f"The transform of {pipeline.name} {problem}: its result depends on where a range is cut, and a run may "
+            "end at any offset. Nothing was written.",
+            remedy,
+        )
+
+
+def find_limits(plan: SourcePlan) -> Iterator[Problem]:
     for operator in plan.operators:
         if CUTS.fullmatch(operator.name):
-            raise refusal(
-                pipeline,
-                f"limits or samples its records ({operator.name} in its plan)",
-                "Leave out limit(), offset() and sample().",
-            )
-    if pipeline.stateful:
-        return
+            problem = f"limits or samples its records ({operator.name} in its plan)"
+            yield problem, "Leave out limit(), offset() and sample()."
+
+
+def find_untraceable_rows(plan: SourcePlan) -> Iterator[Problem]:
+    """Rows whose way from the source is not in the plan."""
     if not plan.paths and not plan.empty:
-        raise refusal(
-            pipeline,
-            "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)",
-            "Leave it out. A function over batches is mapInArrow() or mapInPandas().",
-        )
+        problem = "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)"
+        yield problem, "Leave it out. A function over batches is mapInArrow() or mapInPandas()."
     if plan.in_subquery:
-        raise refusal(pipeline, "reads all its records in a subquery", f"To combine records, {STATEFUL}.")
+        yield "reads all its records in a subquery", f"To combine records, {STATEFUL}."
+
+
+def find_combinations(plan: SourcePlan) -> Iterator[Problem]:
     for operator in plan.operators:
         if combines(operator, WINDOWS):
-            raise refusal(
-                pipeline,
+            yield (
                 f"uses a window function ({operator.name} in its plan)",
                 f"To compare a record with those before it, {STATEFUL}; to number the outputs of one record, use "
                 "posexplode() or partition the window by `origin`.",
             )
         if combines(operator, AGGREGATES) or takes_table(operator, plan):
-            raise refusal(
-                pipeline,
+            yield (
                 f"combines records ({operator.name} in its plan, from groupBy, dropDuplicates or distinct)",
                 f"To combine records, {STATEFUL}; to skip repeated records, declare @stateful with "
                 "`Unique(by, within)`; to combine the rows of one record, group by `origin`.",
             )
+
+
+def find_joins(plan: SourcePlan) -> Iterator[Problem]:
+    """Joins of the source with itself."""
     for operator in plan.operators:
         if operator.id in plan.meeting_points() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
-            raise refusal(
-                pipeline,
+            yield (
                 f"joins its records with each other ({operator.name} in its plan)",
                 f"To compare a record with others, {STATEFUL}; to join the rows of one record, join on `origin`.",
             )
@@ -84,11 +102,3 @@ def joins_by_origin(join: Operator) -> bool:
     left, right = [*KEYS.findall(join.details), "", ""][:2]
     pairs = zip(left.split(", "), right.split(", "), strict=False)
     return any(ORIGIN.fullmatch(one) and ORIGIN.fullmatch(other) for one, other in pairs)
-
-
-def refusal(pipeline: Pipeline, problem: str, remedy: str) -> EosError:
-    return EosError(
-        f"The transform of {pipeline.name} {problem}: its result depends on where a range is cut, and a run may end at "
-        "any offset. Nothing was written.",
-        remedy,
-    )
