@@ -31,7 +31,7 @@ class Comparison:
 def compare_with_ledger(tables: AuditTables, after: Mapping[int, int] | None = None) -> Comparison:
     """Compare the tables with the ledger from where the last comparison ended, else from its start.
 
-    Every ledger entry is one row with the same figures and has as many deliveries as it claims, and every delivered dead
+    Every ledger entry is one row with the same figures and has as many deliveries as it claims. Every delivered dead
     letter is in its table.
     """
     if not tables.columns("audit_transactions"):

@@ -29,7 +29,7 @@ class TopicFrames:
     @property
     def topics(self) -> list[str]:
         """The topics by their number: the sinks, then the dead letters."""
-        return self.window.written
+        return self.window.written_topics
 
     @property
     def sinks(self) -> list[str]:

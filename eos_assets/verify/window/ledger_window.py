@@ -26,7 +26,7 @@ class LedgerWindow:
     #: Topic and partition → the checkpoint of the last proof; empty if there is none.
     proven: Offsets
     #: The sinks, declared and, as far as they still exist, named by the ledger; then the dead letters.
-    written: list[str]
+    written_topics: list[str]
 
 
 def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:

@@ -4,7 +4,6 @@ Runs may write meanwhile. So the ledger is read first, up to its current end, an
 covers those entries. What comes later is left to the next proof.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError, KafkaException
@@ -48,17 +47,17 @@ class ProvableRange:
 def read_window(context: PipelineContext, *, full: bool) -> Window:
     """Read what was committed since the last proof or, in full, all that is retained. Topics that are not those of the
     genesis are refused."""
-    since = read_ledger_window(context, full=full)
-    group_offsets = read_group_offsets(context, since)
-    topic_bounds = await_sinks(context.kafka, since)
+    ledger_window = read_ledger_window(context, full=full)
+    group_offsets = read_group_offsets(context, ledger_window)
+    topic_bounds = await_sinks(context.kafka, ledger_window)
     maps = topic_bounds[context.names.provenance] = await_maps(context.kafka, context.names.provenance)
     source = context.pipeline.source.name
     source_bounds = bounds(context.kafka, source)
     provable = {
-        p: provable_range(w, topic_bounds, first_map(context, p, maps[p], since.proven))
+        p: provable_range(w, topic_bounds, first_map(context, p, maps[p], ledger_window.proven))
         if context.exactly_once
         else ProvableRange(0, group_offsets.get(p) or 0, {}, settled=True)
-        for p, w in since.partitions.items()
+        for p, w in ledger_window.partitions.items()
     }
     windows = {
         p: replace(
@@ -68,48 +67,46 @@ def read_window(context: PipelineContext, *, full: bool) -> Window:
             log_start=source_bounds[p].start,
             code_start=code_start(w.rows, context.pipeline.code_version),
         )
-        for p, w in since.partitions.items()
+        for p, w in ledger_window.partitions.items()
     }
     maps_settled = all(bound.stable == bound.high for bound in maps.values())
     return Window(
         windows,
         topic_bounds,
-        starts={**since.proven, **first_offsets(topic_bounds, since.proven)},
-        ends=next_checkpoint(context, since.ends, topic_bounds, windows),
+        starts={**ledger_window.proven, **first_offsets(topic_bounds, ledger_window.proven)},
+        ends=next_checkpoint(context, ledger_window.ends, topic_bounds, windows),
         group_offsets=group_offsets,
         expired=highest([one.expired for one in provable.values()]),
         settled=maps_settled and all(one.settled for one in provable.values()),
-        incremental=bool(since.proven),
-        written=since.written,
+        incremental=bool(ledger_window.proven),
+        written_topics=ledger_window.written_topics,
         source_is_compacted=is_compacted(source, context.kafka),
     )
 
 
-def read_group_offsets(context: PipelineContext, since: LedgerWindow) -> dict[int, int | None]:
-    """The stable group offsets. Where a run has committed meanwhile, the position of the window stands in for one that
-    belongs to a later entry."""
+def read_group_offsets(context: PipelineContext, ledger_window: LedgerWindow) -> dict[int, int | None]:
+    """Read the stable group offsets. One that belongs to an entry after the window, because a run has committed
+    meanwhile, is replaced by the position of the window."""
     offsets: dict[int, int | None] = {}
     reader = CommittedReader(context.kafka.config(), context.names)
     try:
-        ids = context.kafka.topic_ids([context.pipeline.source.name, context.names.ledger, *since.written])
-        for partition, window in since.partitions.items():
+        ids = context.kafka.topic_ids(
+            [context.pipeline.source.name, context.names.ledger, *ledger_window.written_topics]
+        )
+        for partition, window in ledger_window.partitions.items():
             if context.exactly_once:
                 check_ids(context.pipeline, reader.genesis(partition), ids)
-            for offset in stable_group_offset(reader, partition):
-                committed_since = context.exactly_once and has_later_entry(reader, window, offset)
-                offsets[partition] = window.position if committed_since else offset
+            try:
+                offset = reader.group_offset(partition, seconds=GROUP_PATIENCE_SECONDS)
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError._TIMED_OUT:
+                    raise
+                continue  # an open transaction holds it: `no_open_transactions` reports that one
+            committed_since = context.exactly_once and has_later_entry(reader, window, offset)
+            offsets[partition] = window.position if committed_since else offset
     finally:
         reader.close()
     return offsets
-
-
-def stable_group_offset(reader: CommittedReader, partition: int) -> Iterator[int | None]:
-    """The group offset, or nothing while an open transaction holds it: `no_open_transactions` reports that one."""
-    try:
-        yield reader.group_offset(partition, seconds=GROUP_PATIENCE_SECONDS)
-    except KafkaException as failure:
-        if failure.args[0].code() != KafkaError._TIMED_OUT:
-            raise
 
 
 def has_later_entry(reader: CommittedReader, window: PartitionWindow, offset: int | None) -> bool:
@@ -120,13 +117,13 @@ def has_later_entry(reader: CommittedReader, window: PartitionWindow, offset: in
     return isinstance(tail, LedgerEntry) and tail.next >= offset
 
 
-def await_sinks(kafka: Connection, since: LedgerWindow) -> TopicBounds:
+def await_sinks(kafka: Connection, ledger_window: LedgerWindow) -> TopicBounds:
     """The bounds of the sinks, once they cover the outputs that the ledger names, or when the time is up."""
-    entries = [row for w in since.partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
+    entries = [row for w in ledger_window.partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
     needed = highest(
         [{(written.topic, written.partition): written.last + 1} for entry in entries for written in entry.sinks]
     )
-    return await_stable(kafka, since.written, needed, PATIENCE_SECONDS)
+    return await_stable(kafka, ledger_window.written_topics, needed, PATIENCE_SECONDS)
 
 
 def await_maps(kafka: Connection, provenance_topic: str) -> dict[int, Bounds]:

@@ -65,7 +65,7 @@ class Window:
     settled: bool = True
     incremental: bool = False
     #: The sinks, declared and, as far as they still exist, named by the ledger; then the dead letters.
-    written: list[str] = field(default_factory=list)
+    written_topics: list[str] = field(default_factory=list)
     #: Compaction may remove a source record once a later one of its key has come.
     source_is_compacted: bool = False
 
