@@ -38,7 +38,7 @@ class RunReport:
         read = sum(entry.records_in for entry in self.entries)
         ending = "complete" if self.complete else f"gave up after {self.attempts} attempt(s)"
         return (
-            f"{self.pipeline}: {ending}; {read:,} records in, {written:,} out, in {len(self.entries):,} transactions "
+            f"{self.pipeline}: {ending}; {read:,} records in, {written:,} out, in {len(self.entries):,} transaction(s) "
             f"of run {short_run_id(self.run)}"
         )
 

@@ -42,5 +42,5 @@ def test_a_run_that_committed_reports_its_figures() -> None:
     done = report(entry(0, 5))
     done.planned = {0: OffsetRange(0, 5, 12)}
     done.entries = [entry(0, 12, run="run")]
-    assert str(done) == "squares: complete; 12 records in, 12 out, in 1 transactions of run run"
+    assert str(done) == "squares: complete; 12 records in, 12 out, in 1 transaction(s) of run run"
     assert done.last_entries[0].run == "run", "its own entry is later than the previous one"
