@@ -1,4 +1,4 @@
-"""Announce files: write a record that refers to each of them to a topic."""
+"""Announces files: writes one record per file, which refers to it, to a topic."""
 
 import hashlib
 import json

@@ -51,6 +51,7 @@ class FileComparison:
 
 
 def check_files(pipeline: Pipeline, spark: "SparkSession", connection: Connection) -> Finding:
+    """Compare the files with the ledger, if places to fetch them from are declared here."""
     access = Settings.load().files
     if access.empty:
         return not_evaluated("no place for files is declared here (EOS_FILES_ROOT, EOS_FILES_HOSTS, EOS_FILES_STORES)")

@@ -41,8 +41,8 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, count: int) -> list[Preview]:
-    """Show the last `count` records of each partition, at most `count` in all. Of a stateful pipeline they are the
-    next ones that a run would fold, if there are any."""
+    """Show up to `count` of the last source records. Of a stateful pipeline they are the next ones that a run would
+    fold, if there are any."""
     context = PipelineContext(pipeline, spark, connection)
     frames = fold_records(context, count) if pipeline.stateful else transform_records(context, count)
     if frames is None:

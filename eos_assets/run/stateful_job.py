@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StatefulJobRunner(JobRunner):
-    """One job is one transaction of each partition, because its state is computed in one piece."""
+    """Runs jobs of one transaction per partition, because the changes of a state are computed for a whole range."""
 
     needs_range_start = True
     needs_shuffle = True

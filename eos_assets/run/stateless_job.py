@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StatelessJobRunner(JobRunner):
-    """A job reaches as far as its run: the task cuts the range into transactions."""
+    """Runs jobs that reach to the goals of the run: their tasks cut the ranges into transactions."""
 
     def __init__(self, context: PipelineContext, template: Job) -> None:
         super().__init__(context, template)

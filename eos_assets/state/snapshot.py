@@ -59,6 +59,7 @@ class Snapshot:
         return self.context.kafka.topic_ids([ledger])[ledger]
 
     def read(self) -> "DataFrame | None":
+        """The whole table; None if there is none."""
         from pyspark.errors import AnalysisException
 
         try:

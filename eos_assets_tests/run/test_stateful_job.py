@@ -9,13 +9,13 @@ from eos_assets.experiment.faults import Faults
 from eos_assets.run.preview import preview
 from eos_assets_tests.run.background import Background, await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
-from eos_assets_tests.state.counting import assert_counted, entries, send, some
+from eos_assets_tests.state.counting import assert_counted, entries, make_records, send
 from eos_assets_tests.state.folds import declare_sliding
 
 
 def test_transactions_killed_midway_give_what_plain_python_counts_and_every_invariant_holds(make_lab: MakeLab) -> None:
     lab = make_lab(pipeline=declare_sliding(batching=Batching(records=40)))
-    send(lab, [*some(150), (b"a", b"close"), *some(50, 1)])
+    send(lab, [*make_records(150), (b"a", b"close"), *make_records(50, 1)])
     report = lab.run(Faults(probability=0.4, seed=7, failpoint="before_commit", action="exit"), max_attempts=30)
     assert report.complete
     first_job = {entry.task_attempt for entry in report.entries if entry.run_attempt == 1}
@@ -28,7 +28,7 @@ def test_transactions_killed_midway_give_what_plain_python_counts_and_every_inva
     assert "keys, the state of each as folding again gives it" in findings["state_recomputes"].detail
     assert findings["values_recompute"].evaluated
     abort(lab)
-    send(lab, some(10, 2))
+    send(lab, make_records(10, 2))
     shown = preview(lab.pipeline, lab.spark, lab.connection, 10)
     lab.run()
     abort(lab)
@@ -48,7 +48,7 @@ def abort(lab: Lab) -> None:
 
 def test_a_plan_whose_state_was_loaded_elsewhere_is_stale(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(pipeline=declare_sliding(partitions=1))
-    send(lab, some(60))
+    send(lab, make_records(60))
     zombie = Background(lab, Faults(failpoint="before_init", action="stop", pid_folder=str(tmp_path)))
     pid = await_stopped(tmp_path)
     try:

@@ -27,7 +27,7 @@ def send(lab: Lab, records: Iterator[tuple[bytes, bytes]] | list[tuple[bytes, by
     producer.flush()
 
 
-def some(count: int, seed: int = 0) -> list[tuple[bytes, bytes]]:
+def make_records(count: int, seed: int = 0) -> list[tuple[bytes, bytes]]:
     return [(KEYS[(n * n + seed) % len(KEYS)], b"%d.%d" % (seed, n)) for n in range(count)]
 
 
@@ -51,7 +51,8 @@ def entries(lab: Lab) -> list[LedgerEntry]:
     return [row for row in rows if isinstance(row, LedgerEntry)]
 
 
-def held(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
+def load_state(lab: Lab, snapshot: Snapshot | None = None) -> list[list[str]]:
+    """The rows of each store, as text."""
     tails = {p.partition: p.tail for p in make_plan(lab.pipeline, lab.connection)}
     state = State(lab.context, snapshot)
     return [sorted(map(str, frame.collect())) for frame in state.load(tails)]

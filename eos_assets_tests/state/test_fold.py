@@ -13,14 +13,14 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.options import Batching, Unique
 from eos_assets.errors import EosError
 from eos_assets_tests.run.lab import Lab, MakeLab
-from eos_assets_tests.state.counting import entries, held, home, send, some
+from eos_assets_tests.state.counting import entries, home, load_state, make_records, send
 from eos_assets_tests.state.folds import declare_sliding, folded, sliding
 from eos_assets_tests.waiting import wait_for
 
 
 def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -> None:
     lab = make_lab(pipeline=declare_sliding())
-    send(lab, some(10))
+    send(lab, make_records(10))
     lab.produce([b"a"], partition=1 - home(b"a"))
     with pytest.raises(EosError, match=r"has a key that belongs to partition"):
         lab.run()
@@ -42,7 +42,7 @@ def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -
 
 def test_a_function_that_breaks_its_contract_writes_nothing(make_lab: MakeLab) -> None:
     lab = make_lab(pipeline=declare_sliding())
-    send(lab, some(10))
+    send(lab, make_records(10))
 
     def with_fold(fold: Any) -> Lab:
         return lab.with_(fold=fold)
@@ -73,7 +73,7 @@ def test_a_repeat_within_the_horizon_is_skipped_and_counted(make_lab: MakeLab) -
     assert sum(entry.repeats for entry in done) == 3, "the second and third 1 and the second 10; the 2 came too late"
     assert sum(entry.skipped for entry in done) == 3
     assert len(lab.read()) == len(values) - 3
-    (seen,) = held(lab)[1:]
+    (seen,) = load_state(lab)[1:]
     assert len(seen) == 4, "what no later record can repeat is forgotten"
     findings = lab.verify()
     assert {n for n, finding in findings.items() if not finding.holds} == {"source_is_unique"}
