@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, cimpl
@@ -155,8 +155,10 @@ class Library:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # only for the type checker: the constructor sets all of them
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Each of `SIGNATURES`."""
 
 
 library = Library()

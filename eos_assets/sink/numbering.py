@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 from eos_assets.errors import Code, TaskError
 from eos_assets.sink.router import Integers
 
+MAX_SEQUENCE = np.iinfo(np.int32).max
+
 
 class Numbering:
     """Numbers the rows of one transaction batch. The last origin is remembered, because more of its rows may follow in
@@ -45,13 +47,17 @@ class Numbering:
             offset = int(offsets[rows["sequence"].is_null().to_numpy(zero_copy_only=False)][0])
             raise TaskError(
                 Code.INVALID_RESULT,
-                f"an output of source offset {offset} of partition {self.partition} has no sequence",
+                f"an output of source offset {offset} of partition {self.partition} has no sequence: return one for "
+                "each output",
             )
         declared: Integers = rows["sequence"].to_numpy()
-        if declared.min() < 0 or declared.max() > np.iinfo(np.int32).max:
+        outside = (declared < 0) | (declared > MAX_SEQUENCE)
+        if outside.any():
+            row = int(np.argmax(outside))
             raise TaskError(
                 Code.INVALID_RESULT,
-                f"a sequence in partition {self.partition} is negative or does not fit into 32 bits",
+                f"an output of source offset {offsets[row]} of partition {self.partition} has the sequence "
+                f"{declared[row]}: use 0 to {MAX_SEQUENCE}",
             )
         if "skip" in rows.schema.names:  # a skip is not an output and needs no sequence
             outputs = ~pc.fill_null(rows["skip"], False).to_numpy(zero_copy_only=False)

@@ -115,7 +115,8 @@ class RangeWriter:
             offset = offsets[np.argmax(steps < 0)]
             raise TaskError(
                 Code.ROWS_OUT_OF_ORDER,
-                f"rows arrived out of order at source offset {offset}: a transform that reorders is not `ordered`",
+                f"rows arrived out of order at source offset {offset}: a transform that reorders is not `ordered`. "
+                "Remove ordered=True, or keep the order of the records",
             )
         gaps = np.diff(ordinals, prepend=self.next_ordinal - 1) - (steps > 0)
         if gaps.any() and self.job.total:

@@ -83,7 +83,8 @@ class RecordBuffer:
         if timestamp == 0:  # librdkafka replaces it by the current time
             raise TaskError(
                 Code.INVALID_RESULT,
-                f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka",
+                f"{self._output(origin)}: timestamp 1970-01-01T00:00:00.000 cannot be written to Kafka; return null "
+                "for the time at which it is produced",
             )
         size = len(key or b"") + len(value or b"")
         self.bytes_out += size
@@ -118,10 +119,14 @@ class RecordBuffer:
         valid = []
         for key, content in headers:
             if key is None:
-                raise TaskError(Code.INVALID_RESULT, f"{self._output(origin)} has a header without a key")
+                raise TaskError(
+                    Code.INVALID_RESULT,
+                    f"{self._output(origin)} has a header without a key: return one for each header",
+                )
             if "\0" in key:
                 raise TaskError(
-                    Code.INVALID_RESULT, f"{self._output(origin)} has a header with a NUL in its key: {key!r}"
+                    Code.INVALID_RESULT,
+                    f"{self._output(origin)} has a header with a NUL in its key {key!r}: return another key",
                 )
             valid.append((key, content))
         return valid

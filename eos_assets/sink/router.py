@@ -49,7 +49,9 @@ class Router:
         if topic not in self.job.sink_partitions:
             declared = ", ".join(self.job.sink_partitions)
             raise TaskError(
-                Code.INVALID_RESULT, f"the transform sent a record to topic {name}, which is not declared ({declared})"
+                Code.INVALID_RESULT,
+                f"the transform sent a record to topic {name}, which is not declared: use one of {declared}, or "
+                "declare it as a sink",
             )
         return topic
 
@@ -60,7 +62,7 @@ class Router:
         if declared is not None and outside.any():
             raise TaskError(
                 Code.INVALID_RESULT,
-                f"the transform sent a record to partition {partitions[outside][0]} of {topic}, which has {count}",
+                f"the transform sent a record to partition {partitions[outside][0]} of {topic}: use 0 to {count - 1}",
             )
         return partitions.astype(np.int16 if count < 1 << 15 else np.int64)  # short integers sort faster
 

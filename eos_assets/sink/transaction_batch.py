@@ -94,7 +94,8 @@ class TransactionBatch:
             if self.files.setdefault(str(offset), digest) != digest:
                 raise TaskError(
                     Code.INVALID_RESULT,
-                    f"the transform returned two digests for source offset {offset} of partition {self.partition}",
+                    f"the transform returned two digests for source offset {offset} of partition {self.partition}: "
+                    "return one for each record",
                 )
 
     def _write_outputs(self, rows: pa.RecordBatch, offsets: Integers, sequences: Integers) -> None:
