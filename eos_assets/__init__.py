@@ -1,6 +1,6 @@
 """Records from Kafka through Spark back to Kafka, exactly once, with the proof in every partition.
 
-import eos_assets as eos
+This is what a user's modules need: `import eos_assets as eos`.
 """
 
 import importlib
