@@ -151,11 +151,11 @@ class Sender:
         elif acknowledged == self.sent:
             self.deadline.restart()
         elif self.deadline.passed:
-            self.fail("the brokers do not answer")
+            self.fail(f"the brokers did not answer within {self.deadline.seconds:g} s")
 
     def fail(self, reason: str) -> NoReturn:
         raise EosError(
-            f"Records for {self.topic} were not acknowledged within {DELIVERY_SECONDS} s: {reason}.",
+            f"Records for {self.topic} were not acknowledged: {reason}.",
             "Check the brokers with `eos doctor`, then fill again: it continues where this fill ended.",
         )
 

@@ -202,7 +202,7 @@ def test_records_that_are_not_acknowledged_are_an_error(
         if acknowledged > 20_000:
             process.pause()
 
-    with pytest.raises(EosError, match="not acknowledged within 3 s"):
+    with pytest.raises(EosError, match="not acknowledged: the brokers did not answer within 3 s"):
         fill(connection, "t", 1_000_000, progress=pause_after_some)
     process.resume()
     wait_for(lambda: settled(connection))  # what the broker had received before it was paused may still arrive
