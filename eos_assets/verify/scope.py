@@ -1,4 +1,4 @@
-"""What a proof covers: the topics and, of each source partition, the transactions and records."""
+"""The window of a proof as plain data for the tasks: the topics, transactions and records that it covers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class PartitionScope:
 
 @dataclass(frozen=True)
 class ProofScope:
-    """What one proof covers, and how. It travels to the tasks, so it holds plain data."""
+    """What one proof covers, and what it can compare."""
 
     #: Source partition → what is covered of it.
     partitions: dict[int, PartitionScope]

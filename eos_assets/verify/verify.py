@@ -116,7 +116,7 @@ def observe(recomputation: Recomputation, isolation: str) -> Observations:
 
 
 def scope_of(recomputation: Recomputation) -> ProofScope:
-    """What the proof covers, for its checkers and passes."""
+    """The window as plain data, for the checkers and passes."""
     frames, window, pipeline = recomputation.frames, recomputation.window, recomputation.context.pipeline
     numbers = {topic: number for number, topic in enumerate(frames.topics)}
     return ProofScope(
