@@ -49,6 +49,6 @@ def describe_unexpected(failure: Exception) -> str:
 
 
 def reraise_system_error(failure: Exception) -> None:
-    """Raise an error of the operating system again: the file is not to blame. Arrow's own errors have no number."""
+    """Raise an error of the operating system again, because no file causes it. Arrow's own errors have no number."""
     if isinstance(failure, OSError) and failure.errno is not None:
         raise failure

@@ -61,7 +61,7 @@ def check_files(pipeline: Pipeline, spark: "SparkSession", connection: Connectio
 def files_match_ledger(files: Iterable[FileComparison]) -> Finding:
     """Every file that can still be fetched has the digest of the ledger.
 
-    A difference is a warning: what was delivered is what the ledger says, but the file says something else by now.
+    A difference is a warning: the ledger has the digest of what was delivered, and the file has changed since.
     """
     changed, equal, unavailable, not_fetched, reason = Violations(), 0, 0, 0, ""
     between_attempts: list[str] = []

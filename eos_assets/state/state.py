@@ -27,7 +27,7 @@ class State:
 
     def __init__(self, context: PipelineContext, snapshot: Snapshot | None = None) -> None:
         self.context = context
-        #: What shortens the loading; None if there is no snapshot, or none that can be read.
+        #: Shortens the loading; None without a snapshot, or after it could not be read.
         self.snapshot = snapshot
         self.stores = stores(context.pipeline)
 

@@ -13,7 +13,7 @@ from eos_assets_tests.run.lab import MakeLab
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_a_partition_whose_rows_are_all_filtered_is_closed(make_lab: MakeLab, kept: int) -> None:
+def test_a_partition_whose_rows_are_all_filtered_is_committed(make_lab: MakeLab, kept: int) -> None:
     """F28: its task gets no row and cannot know its partition."""
 
     def few(records: DataFrame) -> DataFrame:
@@ -27,7 +27,7 @@ def test_a_partition_whose_rows_are_all_filtered_is_closed(make_lab: MakeLab, ke
     assert lab.broken() == set()
 
 
-def test_a_task_that_fails_closes_no_partition(make_lab: MakeLab, spark: SparkSession) -> None:
+def test_a_job_with_a_failed_task_commits_no_empty_partition(make_lab: MakeLab, spark: SparkSession) -> None:
     """It may have had rows of any of them: those from which no row came are committed only if every task is done."""
     names = spark.createDataFrame([("x", "nobody")], "number string, name string")
 

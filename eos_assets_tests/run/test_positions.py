@@ -120,7 +120,7 @@ def test_group_offsets_moved_while_a_transaction_is_open_duplicate_nothing(make_
     assert "the ledger ends at 100, and the group offset is 10" in report.outcomes[-1].reason
     lab.assert_squares(range(100))
     assert lab.broken() == {"offsets_match_ledger"}
-    move_group_offset(lab, 100)  # as the remedy says
+    move_group_offset(lab, 100)  # the remedy of the error
     lab.fill(50)
     assert lab.run().complete
     lab.assert_squares(range(150))

@@ -31,7 +31,7 @@ def test_a_source_that_is_not_keyed_by_the_state_is_refused(make_lab: MakeLab) -
     letters = str([m.headers() for m in lab.read(lab.pipeline.names().dead_letters)])
     assert letters.count("has a key that belongs to partition") == letters.count("has no key") == 1
     assert isolating.broken() == set()
-    assert lab.broken() == {"routed_correctly"}, "without the declaration it is a fault of the source"
+    assert lab.broken() == {"routed_correctly"}, "without the declaration the source is wrong"
     with pytest.raises(EosError, match="keeps state"):
         lab.run(mode=Mode.AT_LEAST_ONCE)
     lab.connection.admin.create_partitions([NewPartitions(lab.source, 3)])[lab.source].result()
