@@ -13,7 +13,7 @@ from eos_assets.kafka.offsets import bounds
 from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS, UNIQUE_NAME
-from eos_assets.orchestration.experiment_jobs import fill_source
+from eos_assets.orchestration.fill_job import fill_source
 from eos_assets.orchestration.partitions import add_new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets_tests.orchestration.platform import Platform, evaluations

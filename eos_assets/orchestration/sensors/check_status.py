@@ -44,8 +44,8 @@ class CheckStatus:
     failed: list[FailedCheck] = field(default_factory=list)
     #: Checks that an active run will evaluate.
     pending: list[str] = field(default_factory=list)
-    #: Checks whose run ended before it evaluated them.
-    interrupted: list[str] = field(default_factory=list)
+    #: Checks whose run ended before it evaluated them, and the id of that run.
+    interrupted: dict[str, str] = field(default_factory=dict)
 
 
 def load_check_status(
@@ -66,7 +66,10 @@ def load_check_status(
     for key, record in sorted(records.items(), key=lambda item: item[0].name):
         event = record.event.dagster_event if record.event else None
         if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            (status.interrupted if ended[record.run_id] else status.pending).append(key.name)
+            if ended[record.run_id]:
+                status.interrupted[key.name] = record.run_id
+            else:
+                status.pending.append(key.name)
             continue
         evaluation = event.asset_check_evaluation_data
         if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:

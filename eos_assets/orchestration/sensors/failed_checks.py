@@ -5,6 +5,7 @@ import logging
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
+from eos_assets.orchestration.checks import AUDIT_CHECK
 from eos_assets.orchestration.jobs import AssetJob
 from eos_assets.orchestration.sensors.backoff import SensorAlert
 from eos_assets.orchestration.sensors.check_status import CheckStatus, load_check_status
@@ -45,14 +46,20 @@ def describe(status: CheckStatus) -> str:
         place = f" in partitions {', '.join(map(str, partitions))}" if partitions else ""
         sentences.append(f"Checks failed{place}: {'; '.join(map(str, status.failed))}.")
     if status.interrupted:
-        sentences.append(f"Checks were not evaluated, because their run failed: {', '.join(status.interrupted)}.")
+        runs = ", ".join(sorted({run[:8] for run in status.interrupted.values()}))
+        sentences.append(f"Checks were not evaluated before run {runs} ended: {', '.join(status.interrupted)}.")
     return " ".join(sentences)
 
 
 def remedy(pipeline: Pipeline, status: CheckStatus, job: str) -> str:
-    """The next command, and how the alert ends."""
-    find = (
-        f"Another run does not repair this. Run `eos verify {pipeline.name} --full` and follow a counter-example with "
-        "`eos trace`. "
-    )
-    return f"{find if status.failed else ''}Launch the job {job}: the alert ends once its checks pass."
+    """The next commands, and how the alert ends."""
+    failed = {check.name for check in status.failed}
+    commands = []
+    if failed - {AUDIT_CHECK}:
+        commands.append(
+            f"Another run does not repair what is committed. Run `eos verify {pipeline.name} --full` and follow a "
+            "counter-example with `eos trace`."
+        )
+    if AUDIT_CHECK in failed:
+        commands.append(f"Write the audit tables again with `eos audit {pipeline.name} --rebuild`.")
+    return " ".join([*commands, f"Launch the job {job}: the alert ends once its checks pass."])

@@ -61,8 +61,9 @@ def test_the_alert_names_checks_partitions_a_counter_example_and_the_next_comman
     example = "1 records without an origin (for example sink_offset=7)"
     assert str(alert.value) == (
         f"alerted: Checks failed in partitions 0, 1: audit_matches_ledger: {example}; none_invented: {example}. "
-        "Another run does not repair this. Run `eos verify alerted --full` and follow a counter-example with "
-        "`eos trace`. Launch the job alerted_checks: the alert ends once its checks pass."
+        "Another run does not repair what is committed. Run `eos verify alerted --full` and follow a counter-example "
+        "with `eos trace`. Write the audit tables again with `eos audit alerted --rebuild`. "
+        "Launch the job alerted_checks: the alert ends once its checks pass."
     )
 
 

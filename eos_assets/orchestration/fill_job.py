@@ -1,4 +1,4 @@
-"""The job that fills the source topic of the experiment and of the first steps."""
+"""The job that fills a source topic with integers."""
 
 import dagster as dg
 from pydantic import Field
