@@ -20,16 +20,16 @@ Offsets = dict[tuple[str, int], int]
 
 def load(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> Offsets:
     """Read the checkpoint of these topics and partitions; those that no proof has read are absent."""
-    return {(entry.topic, entry.partition): entry.offset for entry in read_committed(connection, names, places)}
+    return {(entry.topic, entry.partition): entry.offset for entry in read_offsets(connection, names, places)}
 
 
-def last_proof(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> str:
+def proven_at(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> str:
     """When the last proof of these topics and partitions held; empty if the checkpoint has no time."""
-    times = (entry.metadata or "" for entry in read_committed(connection, names, places))
+    times = (entry.metadata or "" for entry in read_offsets(connection, names, places))
     return max(times, default="").replace("T", " ").replace("Z", " UTC")
 
 
-def read_committed(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+def read_offsets(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> list[TopicPartition]:
     wanted = [TopicPartition(topic, partition) for topic, partition in places]
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:

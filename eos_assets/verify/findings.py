@@ -34,6 +34,11 @@ class Evidence:
     def window(self) -> Window:
         return self.recomputation.window
 
+    @property
+    def settled(self) -> bool:
+        """Whether the next proof may begin where this one ends: no transaction was under way or committed meanwhile."""
+        return self.window.settled and not self.observations["newer"].n
+
     def finding(
         self, kind: str, holds: str, broken: str, *, name: str | None = None, severity: str = "error"
     ) -> Finding:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from eos_assets.declare.check import Finding
 from eos_assets.verify.findings import Evidence
 
-#: It compares positions, which it names, also without new records.
+#: This invariant compares positions, so there is something to check without new records.
 OFFSETS = "offsets_match_ledger"
 
 
-def is_nothing_new(evidence: Evidence) -> bool:
+def has_nothing_new(evidence: Evidence) -> bool:
     """Whether the window of a proof is empty: no ledger entry and no record in a sink since the last proof."""
     window, observations = evidence.window, evidence.observations
     committed = any(w.rows for w in window.partitions.values())

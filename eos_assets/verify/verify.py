@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from eos_assets.context import PipelineContext
+from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
@@ -20,7 +21,7 @@ from eos_assets.transform.spark_errors import classify
 from eos_assets.verify import checkpoint
 from eos_assets.verify.findings import Evidence, evaluate
 from eos_assets.verify.invariants import code_versions
-from eos_assets.verify.nothing_new import describe_proof, is_nothing_new, name_last_proof
+from eos_assets.verify.nothing_new import describe_proof, has_nothing_new, name_last_proof
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.open_transactions import check_open_transactions
 from eos_assets.verify.provenance_frame import raise_foreign_map
@@ -62,26 +63,20 @@ def verify_pipeline(
     check_business_key(pipeline, spark)
     recomputation = plan_recomputation(context, read_window(context, full=full or not committed), lake)
     evidence = Evidence(recomputation, observe(recomputation, isolation))
-    findings, nothing_new = list(evaluate(evidence)), ""
-    if is_nothing_new(evidence):
-        proven_at = checkpoint.last_proof(connection, context.names, evidence.window.ends)
-        findings, nothing_new = name_last_proof(findings, proven_at), describe_proof(evidence, proven_at)
-    if state := recomputation.state:
-        ranges = state.replay.ranges
-        findings.append(state.state_recomputes(recomputation.source_records(ranges) if ranges else None))
+    findings, nothing_new = evaluate_or_refer(evidence)
+    findings += evaluate_state(recomputation)
     findings.append(check_open_transactions(context, evidence.window.bounds, started, wait=committed))
     verification = Verification(
         pipeline.name,
         mode,
         findings,
-        code_versions(read_whole_ledger(context, evidence.window)),
-        figures(evidence),
-        evidence.window.incremental,
-        partition_rows(evidence.window),
-        nothing_new,
+        versions=code_versions(read_whole_ledger(context, evidence.window)),
+        figures=figures(evidence),
+        incremental=evidence.window.incremental,
+        partitions=partition_rows(evidence.window),
+        nothing_new=nothing_new,
     )
-    settled = evidence.window.settled and not evidence.observations["newer"].n
-    if verification.holds and settled and committed and context.exactly_once:
+    if verification.holds and evidence.settled and committed and context.exactly_once:
         checkpoint.store(connection, context.names, evidence.window.ends)
     log_result(verification, time.monotonic() - started)
     return verification
@@ -113,6 +108,23 @@ def observe(recomputation: Recomputation, isolation: str) -> Observations:
             "If the current transform raises on records that an earlier one accepted, correct it or declare another "
             "code_version. No invariant was evaluated.",
         ) from failure
+
+
+def evaluate_or_refer(evidence: Evidence) -> tuple[list[Finding], str]:
+    """The findings over records and ledger. If nothing is new, they refer to the last proof, which the text describes."""
+    findings = list(evaluate(evidence))
+    if not has_nothing_new(evidence):
+        return findings, ""
+    proven_at = checkpoint.proven_at(evidence.context.kafka, evidence.context.names, evidence.window.ends)
+    return name_last_proof(findings, proven_at), describe_proof(evidence, proven_at)
+
+
+def evaluate_state(recomputation: Recomputation) -> list[Finding]:
+    """The finding over the state of a stateful pipeline."""
+    if recomputation.state is None:
+        return []
+    ranges = recomputation.state.replay.ranges
+    return [recomputation.state.state_recomputes(recomputation.source_records(ranges) if ranges else None)]
 
 
 def scope_of(recomputation: Recomputation) -> ProofScope:

@@ -13,7 +13,7 @@ from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
 from eos_assets.log.ledger import Genesis
 from eos_assets.verify.findings import Evidence
-from eos_assets.verify.nothing_new import describe_proof, is_nothing_new, name_last_proof
+from eos_assets.verify.nothing_new import describe_proof, has_nothing_new, name_last_proof
 from eos_assets.verify.observations import Observation, Observations
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.topic_frames import TopicFrames
@@ -31,11 +31,11 @@ def evidence(window: Window = WINDOW, sink_records: int = 0) -> Evidence:
 
 
 def test_an_empty_window_after_a_proof_has_nothing_new() -> None:
-    assert is_nothing_new(evidence())
+    assert has_nothing_new(evidence())
     committed = {**WINDOW.partitions, 1: PartitionWindow(1, [Genesis("p", 1, 0, {})], None)}
-    assert not is_nothing_new(evidence(replace(WINDOW, partitions=committed)))
-    assert not is_nothing_new(evidence(sink_records=1)), "a record that no run wrote"
-    assert not is_nothing_new(evidence(replace(WINDOW, incremental=False))), "there was no proof yet"
+    assert not has_nothing_new(evidence(replace(WINDOW, partitions=committed)))
+    assert not has_nothing_new(evidence(sink_records=1)), "a record that no run wrote"
+    assert not has_nothing_new(evidence(replace(WINDOW, incremental=False))), "there was no proof yet"
 
 
 @pytest.mark.parametrize(
