@@ -63,7 +63,7 @@ def verify_pipeline(
     check_business_key(pipeline, spark)
     recomputation = plan_recomputation(context, read_window(context, full=full or not committed), lake)
     evidence = Evidence(recomputation, observe(recomputation, isolation))
-    findings, nothing_new = evaluate_or_refer(evidence)
+    findings, nothing_new = evaluate_records(evidence)
     findings += evaluate_state(recomputation)
     findings.append(check_open_transactions(context, evidence.window.bounds, started, wait=committed))
     verification = Verification(
@@ -110,8 +110,8 @@ def observe(recomputation: Recomputation, isolation: str) -> Observations:
         ) from failure
 
 
-def evaluate_or_refer(evidence: Evidence) -> tuple[list[Finding], str]:
-    """The findings over records and ledger. If nothing is new, they refer to the last proof, which the text describes."""
+def evaluate_records(evidence: Evidence) -> tuple[list[Finding], str]:
+    """The findings over records and ledger. If nothing is new, they refer to the last proof, and a text names it."""
     findings = list(evaluate(evidence))
     if not has_nothing_new(evidence):
         return findings, ""
