@@ -1,7 +1,7 @@
 """`eos verify`: evaluate every invariant from the topics themselves."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 from rich.console import Console
@@ -41,7 +41,8 @@ def verify_command(pipeline: str, mode: str, as_json: bool, full: bool, isolatio
             chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full, lake=settings.lake
         )
         if result.mode is Mode.EXACTLY_ONCE and isolation == "read_committed":
-            result.findings.extend(check.finding(chosen, spark, connection) for check in chosen.checks)
+            declared = [check.finding(chosen, spark, connection) for check in chosen.checks]
+            result = replace(result, findings=[*result.findings, *declared])
     if as_json:
         facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
         facts |= {"incremental": result.incremental, "nothing_new": result.nothing_new}
