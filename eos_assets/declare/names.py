@@ -10,7 +10,7 @@ class Names:
     """All names of one pipeline in one delivery mode and generation.
 
     A baseline delivery has names of its own, so that it never damages the real topics, and so has each generation.
-    Only the transactional id is the same for all of them, so that each fences the others.
+    Only the transactional id is the same in all generations, so that each fences the others.
     """
 
     pipeline: str

@@ -25,7 +25,7 @@ RESERVED |= {"input_arg_dict", "int", "meta", "output", "output_arg_dict", "str"
 
 @dataclass(frozen=True)
 class Batching:
-    """How many source records, how many bytes of output and how much time one transaction may take.
+    """About how many source records and bytes of output one transaction takes, and how long it may be open.
 
     Readers of committed data see the outputs of a transaction when it has ended: small transactions shorten the
     latency, large ones cost less per record. The records of a stateful pipeline are counted in offsets.

@@ -78,7 +78,7 @@ def entry_points() -> list[str]:
 
 
 def import_all(names: Iterable[str]) -> Iterator[ModuleType]:
-    """Import these modules. A package stands for all its modules."""
+    """Import these modules, and of a package all modules inside."""
     for name in names:
         module = import_module(name)
         yield module
