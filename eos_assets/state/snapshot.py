@@ -51,6 +51,7 @@ class Snapshot:
         #: Whether the table could not be read.
         self.damaged = False
         self._parts: list[Part] | None = None
+        self._warnings: set[str] = set()
 
     @functools.cached_property
     def generation(self) -> str:
@@ -91,7 +92,10 @@ class Snapshot:
         self._warn(f"{self.path} cannot be read, so the changelog is replayed instead: {summarize(failure)}")
 
     def _warn(self, message: str) -> None:
-        logger.warning(message, extra={"pipeline": self.context.pipeline.name})
+        """Log a warning once, although each load of the state examines the table."""
+        if message not in self._warnings:
+            self._warnings.add(message)
+            logger.warning(message, extra={"pipeline": self.context.pipeline.name})
 
     def usable_parts(self) -> list[Part]:
         """The parts of this generation that are young enough. What is not used is logged."""

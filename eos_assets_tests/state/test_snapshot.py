@@ -2,19 +2,33 @@
 
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from eos_assets.context import PipelineContext
 from eos_assets.declare.options import Unique
 from eos_assets.errors import EosError
 from eos_assets.run.plan import make_plan
 from eos_assets.run.state_snapshot import update_snapshot
-from eos_assets.state.snapshot import Snapshot
+from eos_assets.state.snapshot import Part, Snapshot
 from eos_assets.state.state import State
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.run.messages import collect_messages
 from eos_assets_tests.state.counting import load_state, make_records, send
 from eos_assets_tests.state.folds import declare_sliding
+
+
+def test_a_snapshot_of_another_generation_is_reported_once() -> None:
+    """Each job of a run examines the table."""
+    nothing = cast(Any, None)  # neither Kafka nor Spark is used
+    snapshot = Snapshot(PipelineContext(declare_sliding(), nothing, nothing), "lake")
+    snapshot._parts = [Part(0, 0, position=9, changelog_offset=9, generation="another", taken_ms=0)]
+    snapshot.generation = "own"
+    with collect_messages() as messages:
+        assert [snapshot.usable_parts() for _ in range(3)] == [[], [], []]
+    (message,) = messages
+    assert message.startswith(f"{snapshot.path} is a snapshot of another generation")
 
 
 @pytest.mark.connect
