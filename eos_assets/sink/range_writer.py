@@ -31,7 +31,8 @@ class RangeWriter:
         self.job = attempt.job
         self.planned = attempt.planned
         self.delivery = delivery
-        self.open = first
+        #: The batch that is open now.
+        self.current = first
         self.position = first.batch.start
         self.entries: list[LedgerEntry] = []
         self.commit_seconds = 0.0
@@ -59,7 +60,7 @@ class RangeWriter:
     def close(self) -> None:
         if self.held is not None:
             self.held.close()
-        self.open.close()
+        self.current.close()
 
     def _take(self, rows: pa.RecordBatch) -> None:
         new_rows = self._check_order(self._write_state_changes(rows))
@@ -72,13 +73,13 @@ class RangeWriter:
     def _next_batch(self) -> None:
         """Commit what is complete, and open the next batch after it."""
         self.delivery.prepare_next()
-        self._commit(self.open.batch.next)
-        self.open.settle()
-        self.open.close()
+        self._commit(self.current.batch.next)
+        self.current.settle()
+        self.current.close()
         following = self.delivery.open()
         if isinstance(following, NothingToWrite):
             raise Fenced(f"after the commit of {self.position} there is nothing left to write: {following}")
-        self.open = following
+        self.current = following
         if following.batch.start != self.position:
             raise Fenced(f"after the commit of {self.position} the position is {following.batch.start}")
 
@@ -89,8 +90,8 @@ class RangeWriter:
         changes = rows.slice(rows["store"].null_count)
         if changes.num_rows:
             self._check_one_change_per_key(changes)
-            self.open.begin(self.position)
-            self.open.batch.write_changes(changes)
+            self.current.begin(self.position)
+            self.current.batch.write_changes(changes)
         return rows.slice(0, rows["store"].null_count)
 
     def _check_one_change_per_key(self, changes: pa.RecordBatch) -> None:
@@ -148,7 +149,7 @@ class RangeWriter:
         batches = [] if following is None or not following.num_rows else [following]
         held, self.held = self.held, None
         if held is not None and held.spilled:
-            if self.open.batch.records_in and not self.job.stateful:
+            if self.current.batch.records_in and not self.job.stateful:
                 self._next_batch()  # a record with this many outputs gets the transaction's full time
             for batch in held.batches():
                 self._produce(batch)
@@ -158,15 +159,15 @@ class RangeWriter:
             self._produce(pa.concat_batches(batches))
 
     def _produce(self, rows: pa.RecordBatch) -> None:
-        self.open.begin(int(rows["o_offset"][-1].as_py()) + 1)
-        self.open.batch.write(rows, self.attempt.reader)
+        self.current.begin(int(rows["o_offset"][-1].as_py()) + 1)
+        self.current.batch.write(rows, self.attempt.reader)
         self.last_ordinal = int(rows["o_ordinal"][-1].as_py())
-        self.attempt.reach("mid_produce", self.open.batch.start)
+        self.attempt.reach("mid_produce", self.current.batch.start)
 
     def _full(self) -> bool:
         """Whether the batch is large enough, together with the held record. The plan cuts a stateful range: with
         another cut the state would differ."""
-        batch, limits = self.open.batch, self.job.batching
+        batch, limits = self.current.batch, self.job.batching
         if self.job.stateful or not batch.records_in:
             return False
         records = batch.records_in + (self.held is not None)
@@ -175,9 +176,9 @@ class RangeWriter:
 
     def _open_for_too_long(self) -> bool:
         """Whether waiting for more rows might outlast the transaction timeout."""
-        if self.job.stateful or not self.open.batch.records_in:
+        if self.job.stateful or not self.current.batch.records_in:
             return False
-        return self.open.seconds_open() > self.attempt.timeout / 2
+        return self.current.seconds_open() > self.attempt.timeout / 2
 
     def _check_tail(self) -> None:
         """Verify that no visible record is between the last row and the end: the transform would have dropped it."""
@@ -196,12 +197,12 @@ class RangeWriter:
             return 0
         if self.ordinal_before is None:
             return None
-        return max(0, self.last_ordinal - self.ordinal_before) - self.open.batch.records_in
+        return max(0, self.last_ordinal - self.ordinal_before) - self.current.batch.records_in
 
     def _commit(self, next_offset: int) -> None:
-        self.open.batch.dropped, self.ordinal_before = self._count_dropped(), self.last_ordinal
+        self.current.batch.dropped, self.ordinal_before = self._count_dropped(), self.last_ordinal
         started = time.monotonic()
-        self.entries.append(self.open.commit(next_offset))
+        self.entries.append(self.current.commit(next_offset))
         self.commit_seconds += time.monotonic() - started
         self.position = next_offset
 

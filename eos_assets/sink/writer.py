@@ -33,9 +33,9 @@ class PartitionWriter:
     def __init__(self, job: Job, planned: OffsetRange, task_attempt: int) -> None:
         self.attempt = Attempt(job, planned, task_attempt, CommittedReader(job.kafka, job.names))
         self.delivery: Delivery = (job.delivery or TransactionalDelivery)(self.attempt)
-        #: Both are None until there is something to write.
+        #: None until the rows are read, and until there is something to write.
         self.input: Prefetch | None = None
-        self.writer: RangeWriter | None = None
+        self.range_writer: RangeWriter | None = None
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
         """Write the rows, and return the outcome. Raise only what Spark's next attempt may heal."""
@@ -53,8 +53,8 @@ class PartitionWriter:
             self._abandon(interrupt)
             raise
         finally:
-            if self.writer is not None:
-                self.writer.close()
+            if self.range_writer is not None:
+                self.range_writer.close()
             self.delivery.close()
             self.attempt.reader.close()
 
@@ -67,13 +67,13 @@ class PartitionWriter:
         if isinstance(first, NothingToWrite):
             self._drain()
             return self._outcome(ENDED[type(first)], first.position, getattr(first, "reason", ""))
-        self.writer = RangeWriter(self.attempt, self.delivery, first)
-        self.writer.write(self.input)
+        self.range_writer = RangeWriter(self.attempt, self.delivery, first)
+        self.range_writer.write(self.input)
         return self._outcome(Code.COMMITTED)
 
     def _abandon(self, failure: BaseException) -> None:
-        if self.writer is not None:
-            self.writer.open.abandon(failure)
+        if self.range_writer is not None:
+            self.range_writer.current.abandon(failure)
 
     def _drain(self) -> None:
         if self.input is not None:
@@ -99,7 +99,7 @@ class PartitionWriter:
     def _timed_out(self) -> bool:
         """Whether the broker may have aborted a slow transaction: its error is that of a fenced producer, and only the
         elapsed time distinguishes the two."""
-        return self.writer is not None and self.writer.open.seconds_open() > self.attempt.timeout
+        return self.range_writer is not None and self.range_writer.current.seconds_open() > self.attempt.timeout
 
     def _timeout_message(self) -> str:
         remedy = ": declare a longer one, or fewer records" if self.attempt.job.stateful else ""
@@ -120,7 +120,7 @@ class PartitionWriter:
         return f"{principal} lacks {permission} ({denied}). Nothing of this attempt is visible. {remedy}"
 
     def _outcome(self, code: Code, position: int | None = None, reason: str = "") -> Outcome:
-        attempt, writer = self.attempt, self.writer
+        attempt, writer = self.attempt, self.range_writer
         if position is None:
             position = writer.position if writer else attempt.planned.start
         return Outcome.of_entries(
