@@ -11,28 +11,28 @@ def find_anomalies(results: Iterable[Result]) -> list[str]:
     return [
         f"{result.cell.mode}, {result.cell.kind}, probability {result.cell.probability:g}: {anomaly}"
         for result in results
-        for anomaly in classify(result)
+        for anomaly in anomalies_of(result)
     ]
 
 
-def classify(result: Result) -> Iterator[str]:
+def anomalies_of(result: Result) -> Iterator[str]:
     """The anomalies of one cell."""
     if result.failures_due and not result.retries:
         yield "failures were due, and none struck"
     if result.observation.wrong:
         yield f"{result.observation.wrong} visible records are not squares of the source's integers"
     if result.cell.mode is Mode.EXACTLY_ONCE:
-        yield from classify_exactly_once(result)
+        yield from exactly_once_anomalies(result)
     elif result.cell.probability == 0:
         if not result.complete or not result.observation.exact:
             yield "without failures it did not deliver each record once"
     elif result.cell.mode is Mode.AT_LEAST_ONCE:
-        yield from classify_at_least_once(result)
+        yield from at_least_once_anomalies(result)
     else:
-        yield from classify_at_most_once(result)
+        yield from at_most_once_anomalies(result)
 
 
-def classify_exactly_once(result: Result) -> Iterator[str]:
+def exactly_once_anomalies(result: Result) -> Iterator[str]:
     observation = result.observation
     for count, anomaly in (
         (observation.duplicates, "doubled"),
@@ -49,14 +49,14 @@ def classify_exactly_once(result: Result) -> Iterator[str]:
         yield "without failures it did not complete"
 
 
-def classify_at_least_once(result: Result) -> Iterator[str]:
+def at_least_once_anomalies(result: Result) -> Iterator[str]:
     if result.observation.lost:
         yield f"it lost {result.observation.lost} records"
     if result.cell.harmful and result.struck and not result.observation.duplicates:
         yield "failures struck before its commit, and it doubled nothing: the comparison proves nothing"
 
 
-def classify_at_most_once(result: Result) -> Iterator[str]:
+def at_most_once_anomalies(result: Result) -> Iterator[str]:
     if result.observation.duplicates:
         yield f"it doubled {result.observation.duplicates} records"
     if result.cell.harmful and result.struck and not result.observation.lost:
