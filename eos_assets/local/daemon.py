@@ -7,10 +7,11 @@ of its pipeline for ever. Once it is marked as failed it is launched again, whic
 `python -m eos_assets.local.daemon` takes the arguments of `dagster-daemon run`.
 """
 
-import os
 import sys
 
 import dagster as dg
+from dagster._daemon import sensor
+from dagster._daemon.cli import main as run_daemon
 
 #: Launched, and not ended.
 UNDER_WAY = [
@@ -18,6 +19,9 @@ UNDER_WAY = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+#: The time between two rounds of sensors. Dagster has no setting for it, and its 5 s are half of the time that a new
+#: record may take to its committed output.
+ROUND_SECONDS = 2
 ORPHANED = "The daemon that ran it has ended, and the run with it."
 
 
@@ -32,8 +36,9 @@ def fail_orphans(instance: dg.DagsterInstance) -> int:
 def main() -> None:
     with dg.DagsterInstance.get() as instance:
         fail_orphans(instance)
-    command = [sys.executable, "-m", "dagster._daemon", "run", *sys.argv[1:]]
-    os.execv(sys.executable, command)
+    sensor.MIN_INTERVAL_LOOP_TIME = ROUND_SECONDS
+    sys.argv.insert(1, "run")
+    run_daemon()
 
 
 if __name__ == "__main__":

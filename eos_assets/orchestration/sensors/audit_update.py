@@ -12,7 +12,7 @@ from eos_assets.kafka.offsets import stable_ends
 from eos_assets.orchestration.jobs import AssetJob
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors.check_status import load_check_status
-from eos_assets.orchestration.sensors.runs import default_status, has_active_run, missing_topics
+from eos_assets.orchestration.sensors.runs import connect, default_status, has_active_run, missing_topics
 from eos_assets.verify import checkpoint
 
 INTERVAL_SECONDS = 10
@@ -57,7 +57,7 @@ def audit_update(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         cursor, now = AuditCursor.load(context.cursor), time.time()
         if now - cursor.requested_at < UPDATE_SECONDS or has_active_run(context.instance, job.name):
             return dg.SkipReason("The tables were updated a moment ago.")
-        connection = kafka.connection()
+        connection = connect(kafka)
         if missing := missing_topics(pipeline, connection):
             return dg.SkipReason(missing)
         ends = stable_ends(connection, ledger, connection.partitions(ledger))

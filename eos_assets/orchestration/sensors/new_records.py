@@ -17,13 +17,13 @@ from eos_assets.orchestration.partitions import new_partitions, range_tags
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors.backoff import MAX_REQUESTS, Cursor, Requests, SensorAlert
 from eos_assets.orchestration.sensors.check_status import load_check_status
-from eos_assets.orchestration.sensors.runs import default_status, has_active_run, missing_topics
+from eos_assets.orchestration.sensors.runs import connect, default_status, has_active_run, missing_topics
 from eos_assets.run.plan import PartitionPlan, make_plan
 from eos_assets.verify import checkpoint
 
 logger = logging.getLogger(__name__)
 
-#: Below the five seconds after which Dagster's daemon begins its next round, so that no round passes over the sensor.
+#: Less than a round of the daemon takes, so that no round skips the sensor.
 INTERVAL_SECONDS = 1
 #: A source that has not grown is planned again after this time: its ledger may have changed.
 IDLE_SECONDS = 30.0
@@ -45,7 +45,7 @@ def new_records(pipeline: Pipeline, job: AssetJob, upstream: Sequence[Pipeline] 
     def sensor(context: dg.SensorEvaluationContext, kafka: KafkaResource) -> dg.SensorResult | dg.SkipReason:
         if has_active_run(context.instance, job.name):
             return dg.SensorResult(skip_reason="A run is active.", cursor=context.cursor)
-        connection = kafka.connection()
+        connection = connect(kafka)
         if missing := missing_topics(pipeline, connection):
             return dg.SkipReason(missing)
         return Tick(context, connection, pipeline, upstream).evaluate()

@@ -14,7 +14,7 @@ from eos_assets.log.ledger import LedgerEntry
 from eos_assets.orchestration.keys import dead_letters_key, topic_key
 from eos_assets.orchestration.ledger_metadata import ledger_metadata
 from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.orchestration.sensors.runs import default_status, missing_topics
+from eos_assets.orchestration.sensors.runs import connect, default_status, missing_topics
 from eos_assets.run.ledger_entries import LocatedEntry
 
 INTERVAL_SECONDS = 5
@@ -37,7 +37,7 @@ def other_commits(pipeline: Pipeline) -> dg.SensorDefinition:
         description=f"Reports what was committed to {pipeline.name} outside Dagster; requests no run.",
     )
     def sensor(context: dg.SensorEvaluationContext, kafka: KafkaResource) -> dg.SensorResult | dg.SkipReason:
-        connection = kafka.connection()
+        connection = connect(kafka)
         if missing := missing_topics(pipeline, connection):
             return dg.SkipReason(missing)
         before = load_positions(context.cursor)

@@ -1,9 +1,12 @@
 """What the sensors of a pipeline share: when they can evaluate it, and whether a run is active."""
 
+import threading
+
 import dagster as dg
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.kafka.connection import Connection
+from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.platform.settings import Settings
 
 ACTIVE = [
@@ -14,11 +17,25 @@ ACTIVE = [
     dg.DagsterRunStatus.CANCELING,
 ]
 
+_connections: list[Connection] = []
+_lock = threading.Lock()
+
 
 def default_status() -> dg.DefaultSensorStatus:
     """Sensors are running by default, except in the profile of the tests."""
     tests = Settings.load().profile == "test"
     return dg.DefaultSensorStatus.STOPPED if tests else dg.DefaultSensorStatus.RUNNING
+
+
+def connect(kafka: KafkaResource) -> Connection:
+    """The connection of an earlier tick in this process, if it is to the same cluster: its clients are still
+    connected."""
+    connection = kafka.connection()
+    with _lock:
+        known = next((earlier for earlier in _connections if earlier == connection), None)
+        if known is None:
+            _connections.append(connection)
+    return known or connection
 
 
 def missing_topics(pipeline: Pipeline, connection: Connection) -> str:

@@ -8,7 +8,7 @@ import dagster as dg
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors.backoff import Cursor, Requests, SensorAlert
-from eos_assets.orchestration.sensors.runs import default_status, missing_topics
+from eos_assets.orchestration.sensors.runs import connect, default_status, missing_topics
 from eos_assets.run.plan import PartitionPlan, make_plan
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def stuck_partitions(pipeline: Pipeline) -> dg.SensorDefinition:
         description=f"Raises an alert when partitions of {pipeline.name} do not advance; requests no run.",
     )
     def sensor(context: dg.SensorEvaluationContext, kafka: KafkaResource) -> dg.SensorResult | dg.SkipReason:
-        connection = kafka.connection()
+        connection = connect(kafka)
         if missing := missing_topics(pipeline, connection):
             return dg.SkipReason(missing)
         plans, cursor, now = make_plan(pipeline, connection), Cursor.load(context.cursor), time.time()
