@@ -42,10 +42,11 @@ def other_commits(pipeline: Pipeline) -> dg.SensorDefinition:
             return dg.SkipReason(missing)
         before = load_positions(context.cursor)
         entries, after = read_new_entries(pipeline, connection, before)
-        others = [located for located in entries if not context.instance.has_run(located[1].run)]
+        others = {run for run in {entry.run for _, entry in entries} if not context.instance.has_run(run)}
         if not others:
             return dg.SensorResult(skip_reason="Nothing was committed outside Dagster.", cursor=json.dumps(after))
-        return dg.SensorResult(asset_events=list(materializations(pipeline, others)), cursor=json.dumps(after))
+        reported = materializations(pipeline, (located for located in entries if located[1].run in others))
+        return dg.SensorResult(asset_events=list(reported), cursor=json.dumps(after))
 
     return sensor
 
