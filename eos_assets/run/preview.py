@@ -169,8 +169,9 @@ def first_of_each_origin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     last, count = None, 0
     for batch in batches:
         kept = []
-        for index, offset in enumerate(batch["origin"].field("offset").to_pylist()):
-            last, count = offset, count + 1 if offset == last else 1
+        for index, origin in enumerate(batch["origin"].to_pylist()):
+            place = (origin["partition"], origin["offset"]) if origin else None
+            last, count = place, count + 1 if place == last else 1
             if count <= RESULTS:
                 kept.append(index)
         yield batch.take(pa.array(kept, pa.int64()))

@@ -28,7 +28,7 @@ def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None
         line = own_line(failure) or reported.line_of_code or definition(pipeline)
         problem = f"The transform of {pipeline.name} cannot be planned{in_ranges(pipeline, ranges)}"
         raise EosError(
-            f"{problem}: {reported.message} ({line}). Nothing was read or written.",
+            f"{problem}: {reported.message} ({line}). Nothing of this attempt was written.",
             "Correct the transform.",
         ) from failure
 
@@ -54,7 +54,7 @@ def check_pair(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange]
 def wrong_result(returned: str, wanted: str, pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> EosError:
     return EosError(
         f"The transform of {pipeline.name} returned {returned} instead of {wanted}{in_ranges(pipeline, ranges)}"
-        f" ({definition(pipeline)}). Nothing was read or written.",
+        f" ({definition(pipeline)}). Nothing of this attempt was written.",
         f"Return {wanted}{': a `return` may be missing' * (returned == 'None')}.",
     )
 
