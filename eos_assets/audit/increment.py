@@ -1,6 +1,6 @@
 """The rows that the audit tables lack.
 
-The driver makes few rows, Spark makes many; they are the same.
+The driver makes the rows if they are few, Spark if they are many; the rows are the same.
 """
 
 import contextlib
