@@ -46,7 +46,7 @@ def up_command(
     settings = Settings.load()
     stderr = Console(stderr=True, highlight=False)
     if dagster and not find_pipelines(settings.modules):
-        stderr.print(f"No pipeline is found, so Dagster shows none. {NAME_MODULES}", markup=False)
+        stderr.print(f"No pipeline was found, so Dagster shows none. {NAME_MODULES}", markup=False)
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, interrupt)
     fetch_jars(settings)

@@ -1,4 +1,4 @@
-"""Checks that a pipeline declares beside the invariants that hold for all pipelines."""
+"""Checks that a pipeline declares in addition to the invariants of every pipeline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -18,7 +18,7 @@ OWNER = re.compile(r"\w[\w.%+-]*@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCI
 TAG_KEY = re.compile(r"([\w.-]{1,63}/|dagster/kind/)?[\w.-]{1,63}", re.ASCII)
 TAG_VALUE = re.compile(r"[\w.-]{0,63}", re.ASCII)
 GROUP = re.compile(r"\w+(/\w+)*", re.ASCII)
-#: Names that Dagster gives to nothing else, beside Python's keywords.
+#: Names that Dagster reserves, and the keywords of Python.
 RESERVED = {*keyword.kwlist, "arg_dict", "bool", "conf", "config", "context", "dict", "float", "input"}
 RESERVED |= {"input_arg_dict", "int", "meta", "output", "output_arg_dict", "str", "type"}
 
@@ -75,7 +75,7 @@ class Options(TypedDict, total=False):
     unique: the business key of a source record. With it, the check `source_is_unique` is evaluated.
     generation: a higher number starts again at the first record that the source still holds, with a new ledger. It
         needs a new sink, or `shared_sink`, because the records of an earlier generation are not its own.
-    checks: what else is checked, beside the invariants of every pipeline.
+    checks: more checks, in addition to the invariants of every pipeline.
     code_version: default: a digest of the function and of what it uses of its own package. Outputs of another version
         are not compared with those of today's code.
     owners: email addresses and teams ("team:payments") that own the assets of the pipeline in Dagster.

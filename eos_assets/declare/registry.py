@@ -40,12 +40,12 @@ def find_pipelines(modules: Iterable[str] = ()) -> dict[str, Pipeline]:
 
 
 def choose_pipelines(names: Iterable[str], modules: Iterable[str] = ()) -> list[Pipeline]:
-    """The pipelines with these names; without names all that are found, which is at least one."""
+    """The pipelines with these names; without names, all of them. Refuse to return none."""
     modules = list(modules)
     pipelines = find_pipelines(modules)
     if not pipelines:
         named = f" {', '.join(modules)} declare{'s' * (len(modules) == 1)} none." if modules else ""
-        raise EosError(f"No pipeline is found.{named}", NAME_MODULES)
+        raise EosError(f"No pipeline was found.{named}", NAME_MODULES)
     chosen = list(names) or list(pipelines)
     for name in chosen:
         if name not in pipelines:

@@ -35,7 +35,7 @@ class Job:
     run: str
     run_attempt: int
     code_version: str
-    #: Whether every source record must give at least one row.
+    #: Whether the transform must return at least one row for every source record.
     total: bool
     batching: Batching
     #: `batch.size` of the producer: at most the smallest `max.message.bytes` of the topics that are written.

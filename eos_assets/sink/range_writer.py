@@ -192,7 +192,7 @@ class RangeWriter:
         self.ordinal_before = None  # the number of records dropped at the end is unknown
 
     def _count_dropped(self) -> int | None:
-        """The number of records of the batch that gave no row; None if the task did not see all of them."""
+        """The number of records of the batch without a row; None if the task did not see all of them."""
         if self.job.total:
             return 0
         if self.ordinal_before is None:

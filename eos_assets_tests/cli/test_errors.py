@@ -66,5 +66,5 @@ def test_only_the_pipelines_of_the_users_project_are_found(command: str, folder:
 def test_without_a_pipeline_the_ways_to_name_one_are_printed(command: str, folder: Path) -> None:
     """The pipelines of the mission are found only when they are named."""
     error = " ".join(eos(*command.split(), status=1).stderr.split())
-    assert "No pipeline is found." in error
+    assert "No pipeline was found." in error
     assert "--module my.module, in EOS_MODULES, or in pyproject.toml" in error

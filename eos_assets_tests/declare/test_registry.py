@@ -76,7 +76,7 @@ def test_an_unknown_pipeline_or_module_is_named() -> None:
 def test_without_any_pipeline_the_error_names_the_ways_to_declare_one(folder: Path) -> None:
     (folder / "eos_test_empty.py").write_text("")
     assert find_pipelines(["eos_test_empty"]) == {}
-    for modules, problem in (([], "No pipeline is found."), (["eos_test_empty"], "eos_test_empty declares none")):
+    for modules, problem in (([], "No pipeline was found."), (["eos_test_empty"], "eos_test_empty declares none")):
         with pytest.raises(EosError, match=re.escape(problem)) as error:
             choose_pipelines([], modules)
         assert all(way in error.value.remedy for way in ("--module", "EOS_MODULES", "[tool.eos]"))
