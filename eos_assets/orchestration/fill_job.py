@@ -12,6 +12,7 @@ from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.keys import source_key
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
+from eos_assets.orchestration.retries import MAX_RETRIES
 from eos_assets.platform.settings import Settings
 
 
@@ -41,6 +42,10 @@ def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaR
     context.log_event(dg.AssetObservation(asset_key=source_key(config.topic), metadata=metadata))
 
 
-@dg.job(description="Fills a source topic with integers.", executor_def=EXECUTOR)
+@dg.job(
+    description="Fills a source topic with integers.",
+    executor_def=EXECUTOR,
+    tags={MAX_RETRIES: "0"},  # repeated, it would write the same number of integers once more
+)
 def fill_source() -> None:
     fill_topic()

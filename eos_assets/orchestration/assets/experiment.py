@@ -16,6 +16,7 @@ from eos_assets.orchestration.fill_job import fill_source
 from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import SparkResource
+from eos_assets.orchestration.retries import refuse_retries
 
 
 class ExperimentConfig(dg.Config):
@@ -63,6 +64,7 @@ def experiment(
         result = run_experiment(config.matrix(), spark.spark_session, kafka.connection(), report_progress)
     anomalies = find_anomalies(result.results)
     if anomalies:
+        refuse_retries(context)
         raise dg.Failure("; ".join(anomalies), metadata=metadata(result), allow_retries=False)
     return dg.MaterializeResult(metadata=metadata(result))
 
