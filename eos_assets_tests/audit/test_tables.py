@@ -199,15 +199,15 @@ def sum_digests(tables: AuditTables) -> dict[tuple[int, int, str, int], int]:
     return sums
 
 
-def test_the_questions_of_the_readme_are_answered(platform: Platform) -> None:
+def test_the_questions_of_the_docs_are_answered(platform: Platform) -> None:
     lab = platform.lab
     lab.fill(60)
     lab.produce([b"no number"])
     lab.run()
     tables = tables_of(platform)
     tables.update()
-    readme = (project_root(Path(__file__).parent) / "README.md").read_text()
-    ((block),) = re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)
+    page = (project_root(Path(__file__).parent) / "docs" / "platform.md").read_text()
+    ((block),) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     questions = [line for line in block.splitlines() if not line.startswith("--")]
     place = lab.read()[0]
     asked = questions[1].replace("'datasink'", f"'{lab.sink}'").replace("sink_partition = 1", "sink_partition = 0")
