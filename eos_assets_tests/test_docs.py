@@ -17,6 +17,7 @@ from eos_assets.declare.options import Options
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.stateful import stateful
 from eos_assets.errors import MEANINGS, Code
+from eos_assets.orchestration.checks import INVARIANTS, STATE_INVARIANT, STATE_NAME
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.pipelines.squares import squares
 from eos_assets.platform.jars import read_lock, version_of
@@ -127,6 +128,11 @@ def test_the_columns_of_a_result_are_documented() -> None:
 def test_all_of_a_proof_is_documented() -> None:
     documented = [code.partition("(")[0] for row in rows("transforms.md", "of the proof") for code in code_in(row[0])]
     assert sorted(documented) == sorted(name for name in vars(Proof) if not name.startswith("_"))
+
+
+def test_the_invariants_are_in_the_docs_as_they_are_in_the_code() -> None:
+    stated = {**INVARIANTS, STATE_NAME: STATE_INVARIANT}
+    assert rows("platform.md", "invariant") == [[f"`{name}`", description] for name, (description, _) in stated.items()]
 
 
 def test_the_jobs_and_sensors_of_a_pipeline_are_documented() -> None:
