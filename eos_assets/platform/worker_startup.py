@@ -12,8 +12,7 @@ PRELOADED = (
     "pandas",
     "pyspark.sql.pandas.serializers",
     "eos_assets.sink.task",
-    "eos_assets.verify.rows.sink_checker",
-    "eos_assets.verify.rows.source_checker",
+    "eos_assets.verify.totals.sink_pass",
 )
 
 #: One task: its socket, and whether the JVM is authenticated; returns an exit code.

@@ -42,7 +42,15 @@ def read_offsets(connection: Connection, names: Names, places: Iterable[tuple[st
 def store(connection: Connection, names: Names, proven: Offsets) -> None:
     """Write the checkpoint, so that the next proof begins there, with the time as the metadata of each offset."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    offsets = [TopicPartition(topic, partition, offset, now) for (topic, partition), offset in proven.items()]
+    commit(connection, names, [TopicPartition(*place, offset, now) for place, offset in proven.items()])
+
+
+def renew(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> None:
+    """Write the checkpoint again as it is, so that the brokers do not expire it while nothing is written."""
+    commit(connection, names, read_offsets(connection, names, places))
+
+
+def commit(connection: Connection, names: Names, offsets: list[TopicPartition]) -> None:
     consumer = Consumer(connection.config(group_id=names.proofs))
     try:
         retry_transient(lambda: consumer.commit(offsets=offsets, asynchronous=False))

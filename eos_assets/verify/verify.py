@@ -77,7 +77,8 @@ def verify_pipeline(
         nothing_new=nothing_new,
     )
     if verification.holds and evidence.settled and committed and context.exactly_once:
-        checkpoint.store(connection, context.names, evidence.window.ends)
+        write_checkpoint = checkpoint.renew if nothing_new else checkpoint.store
+        write_checkpoint(connection, context.names, evidence.window.ends)
     log_result(verification, time.monotonic() - started)
     return verification
 

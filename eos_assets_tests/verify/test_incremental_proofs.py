@@ -17,6 +17,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.platform.settings import Settings
+from eos_assets.verify import checkpoint
 from eos_assets.verify.window import reader
 from eos_assets_tests.run.background import Background
 from eos_assets_tests.run.lab import Lab, MakeLab, declare
@@ -50,6 +51,19 @@ def test_a_proof_begins_where_the_last_one_ended(lab: Lab) -> None:
     everything = lab.proof(full=True)
     assert everything.holds
     assert everything.figures["source_records"] == 630
+
+
+def test_a_proof_of_nothing_new_keeps_the_time_of_the_last_one_that_had_something_to_prove(lab: Lab) -> None:
+    lab.fill(30)
+    lab.run()
+    assert lab.proof().holds
+    names = lab.pipeline.names()
+    topics = (lab.source, names.ledger, names.provenance, lab.sink, names.dead_letters)
+    proven = checkpoint.load(lab.connection, names, [(topic, p) for topic in topics for p in range(3)])
+    long_ago = [TopicPartition(*place, offset, "2001-02-03T04:05:06Z") for place, offset in proven.items()]
+    checkpoint.commit(lab.connection, names, long_ago)
+    for _ in range(2):
+        assert lab.proof().nothing_new.startswith("nothing new since the proof of 2001-02-03 04:05:06 UTC")
 
 
 def test_a_violation_since_the_last_proof_is_found_until_it_is_fixed(make_lab: MakeLab) -> None:
