@@ -17,13 +17,14 @@ from eos_assets.declare.options import Options
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.stateful import stateful
 from eos_assets.errors import MEANINGS, Code
-from eos_assets.orchestration.checks import INVARIANTS, STATE_INVARIANT, STATE_NAME
+from eos_assets.orchestration.checks import INVARIANTS, STATE_INVARIANT
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.pipelines.squares import squares
 from eos_assets.platform.jars import read_lock, version_of
 from eos_assets.run.preflight.spark_version import TESTED, minor
 from eos_assets.transform.result_schema import COLUMNS
 from eos_assets.verify.proof import Proof
+from eos_assets.verify.state_checker import NAME as STATE_NAME
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
