@@ -36,7 +36,6 @@ LEFT_OUT = {
     "transform.spark_plan": "reads the plan that decides whether to refuse or align a transform",
     "transform.user_code": "reports an error of the user's function",
     "sink.errors": "classifies an error of Kafka",
-    "sink.faults": "the no-op where tests inject a fault",
     "log.corrupt_entry": "reports a foreign message in a ledger or map",
     "kafka.admin": "creates topics and compares them with their declaration",
     "kafka.auth": "credentials",

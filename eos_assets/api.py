@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from eos_assets.run.preview import Preview
     from eos_assets.run.report import RunReport
     from eos_assets.testing import Content, Result
+    from eos_assets.verify.findings import Verification
     from eos_assets.verify.proof import Proof
-    from eos_assets.verify.verification import Verification
 
 Parameters = ParamSpec("Parameters")
 Function = TypeVar("Function")

@@ -12,7 +12,7 @@ from eos_assets.cli.options import EosCommand, json_option, mode_option, pipelin
 from eos_assets.cli.target import prepare
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
-from eos_assets.verify.verification import Verification
+from eos_assets.verify.findings import Verification
 from eos_assets.verify.verify import verify_pipeline
 
 ISOLATION = click.Choice(["read_committed", "read_uncommitted"])

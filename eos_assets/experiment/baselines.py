@@ -5,8 +5,8 @@ from confluent_kafka import TopicPartition
 from eos_assets.declare.modes import Mode
 from eos_assets.kafka.producer import Producer
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.delivery import NothingToWrite, OpenDelivery
+from eos_assets.sink.job import Attempt
 from eos_assets.sink.resume import GoOn, decide
 from eos_assets.sink.transaction_batch import TransactionBatch
 

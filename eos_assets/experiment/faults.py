@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eos_assets.errors import Code, EosError, TaskError
-from eos_assets.sink.faults import FAILPOINTS, NoFaults
+from eos_assets.sink.job import FAILPOINTS, NoFaults
 
 ACTIONS = ("raise", "exit", "stop")
 #: How a random failure strikes a transaction: an error before its commit, an error after it, or a killed worker.

@@ -14,10 +14,9 @@ from confluent_kafka import Message
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.message_array import message_array
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.partitioner import partitions_of
-from eos_assets.kafka.producer import Producer
+from eos_assets.kafka.producer import Producer, message_array
 from eos_assets.kafka.reader import open_consumer, read_last_records
 
 #: The integers that are hashed at a time.

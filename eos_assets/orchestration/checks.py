@@ -16,8 +16,8 @@ from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
 from eos_assets.orchestration.retries import refuse_retries
+from eos_assets.verify.findings import Verification
 from eos_assets.verify.state_checker import NAME as STATE_NAME
-from eos_assets.verify.verification import Verification
 from eos_assets.verify.verify import verify_pipeline
 
 #: Name → description, and whether a failure blocks the audit tables and the downstream assets.

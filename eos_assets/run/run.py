@@ -20,19 +20,16 @@ from eos_assets.kafka.retries import retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.grow_topics import grow_own_topics
-from eos_assets.run.job import JobRunner
-from eos_assets.run.ledger_entries import await_entries
+from eos_assets.run.job import JobRunner, StatelessJobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
 from eos_assets.run.poison_records import PoisonRecords
 from eos_assets.run.preflight.preflight import Preflight, run_preflight
 from eos_assets.run.preflight.spark_version import task_attempts
 from eos_assets.run.refusals import refusal
-from eos_assets.run.report import RunReport
+from eos_assets.run.report import RunReport, await_entries
 from eos_assets.run.stateful_job import StatefulJobRunner
-from eos_assets.run.stateless_job import StatelessJobRunner
 from eos_assets.sink.delivery import OpenDelivery
-from eos_assets.sink.faults import NoFaults
-from eos_assets.sink.job import BATCH_BYTES, Job
+from eos_assets.sink.job import BATCH_BYTES, Job, NoFaults
 from eos_assets.sink.outcome import NO_PARTITION, Outcome
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.state import State

@@ -7,7 +7,7 @@ compared with it.
 from typing import Protocol
 
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.sink.attempt import Attempt
+from eos_assets.sink.job import Attempt
 from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
 from eos_assets.sink.transaction_batch import TransactionBatch
 

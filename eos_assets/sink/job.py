@@ -1,4 +1,4 @@
-"""The description of one Spark job: plain data that travels from the driver to its tasks."""
+"""What the driver asks of the tasks of one Spark job, and the attempt of a task at one source partition."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,29 @@ from eos_assets.declare.options import Batching
 from eos_assets.errors import MEANINGS, Code, Reaction
 from eos_assets.log.ledger import ChangelogOffsets
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.sink.faults import NoFaults
+from eos_assets.log.reader import CommittedReader
 
 if TYPE_CHECKING:
     from eos_assets.sink.delivery import OpenDelivery
+
+
+FAILPOINTS = ("before_init", "after_init", "mid_read", "mid_produce", "after_offsets", "before_commit", "after_commit")
+
+
+class NoFaults:
+    """The faults of production: none."""
+
+    def reach(self, failpoint: str, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
+        """Pass a failpoint.
+
+        Args:
+            failpoint: one of `FAILPOINTS`.
+            partition: the source partition.
+            start: the first source offset of the transaction; before one is open, that of the planned range.
+            run_attempt: the number of the Spark job within the run, from 1.
+            task_attempt: the number that Spark gives the task attempt, from 0.
+        """
+
 
 #: librdkafka's default for `batch.size`.
 BATCH_BYTES = 1_000_000
@@ -63,3 +82,28 @@ class Job:
     def spark_retries(self, code: Code, attempt: int) -> bool:
         """Whether Spark will try a task again that fails with this code in this attempt, counted from 0."""
         return MEANINGS[code].reaction is Reaction.RETRY and attempt + 1 < self.task_attempts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """It lasts as long as the task works on the partition, over all of its transactions."""
+
+    job: Job
+    planned: OffsetRange
+    #: The number that Spark gives the task attempt, from 0.
+    task_attempt: int
+    reader: CommittedReader
+
+    @property
+    def partition(self) -> int:
+        return self.planned.partition
+
+    @property
+    def timeout(self) -> float:
+        """The seconds after which the broker aborts a transaction that is still open."""
+        return self.job.batching.timeout_ms / 1000
+
+    def reach(self, failpoint: str, start: int | None = None) -> None:
+        """Pass a failpoint of the protocol, where experiments and tests inject their faults."""
+        offset = self.planned.start if start is None else start
+        self.job.faults.reach(failpoint, self.partition, offset, self.job.run_attempt, self.task_attempt)

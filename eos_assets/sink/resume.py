@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from eos_assets.deadlines import Deadline
 from eos_assets.log.ledger import Genesis, LedgerEntry, changelog_offsets
-from eos_assets.sink.attempt import Attempt
+from eos_assets.sink.job import Attempt
 
 #: The last entry of a ledger partition, None if it is empty.
 Tail = Genesis | LedgerEntry | None

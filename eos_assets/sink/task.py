@@ -1,7 +1,10 @@
 """What runs in a Spark task: from Arrow batches to one outcome per source partition."""
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +12,6 @@ import pyarrow as pa
 from eos_assets.errors import Code, TaskError
 from eos_assets.sink.job import Job
 from eos_assets.sink.outcome import task_outcome
-from eos_assets.sink.task_input import read_to_end, task_input
 from eos_assets.sink.writer import PartitionWriter
 from eos_assets.worker_path import drop_archives
 
@@ -74,3 +76,37 @@ def split_by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int,
         for low, high in itertools.pairwise(cuts):
             if high > low:
                 yield int(partitions[low]), batch.slice(low, high - low)
+
+
+class InputIncomplete(TaskError):
+    """Spark's side of the task failed before it had sent all rows. None of them is committed.
+
+    The JVM then closes the connection to the Python worker without a message. Arrow takes that for the end of the
+    rows, and the sink would commit a part of its range as if it were the whole.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.INPUT_INCOMPLETE, message)
+
+
+class TaskInput(Protocol):
+    def peek(self, size: int, /) -> bytes:
+        """The next bytes, without consuming them; empty at the end."""
+
+
+def task_input() -> TaskInput:
+    """The stream from which this worker reads its task. PySpark offers no access to it, so it is taken from the
+    function that runs every task. Call it in the task's own thread."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "main" and "infile" in frame.f_locals:
+            return cast(TaskInput, frame.f_locals["infile"])
+        frame = frame.f_back
+    raise InputIncomplete("this version of PySpark runs its tasks in an unknown way, so their end cannot be verified")
+
+
+def read_to_end(batches: Iterable[pa.RecordBatch], stream: TaskInput) -> Iterator[pa.RecordBatch]:
+    """All batches; raise `InputIncomplete` unless the marker follows that Spark sends after a real end."""
+    yield from batches
+    if not stream.peek(1):
+        raise InputIncomplete("Spark ended the rows of this task before it had sent all; none of them is committed")

@@ -19,9 +19,9 @@ from eos_assets.deadlines import Deadline, poll_until
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.producer import Producer
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.delivery import NothingToWrite
 from eos_assets.sink.errors import Fatal, call_transactional, watchdog
+from eos_assets.sink.job import Attempt
 from eos_assets.sink.producer_pool import ProducerPool
 from eos_assets.sink.resume import GoOn, OffsetsMoved, compare, compare_again
 from eos_assets.sink.transaction_batch import TransactionBatch

@@ -10,8 +10,7 @@ from confluent_kafka import Message
 
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.headers import Header, UnreadableHeadersError, headers_of
-from eos_assets.kafka.message_array import message_array
-from eos_assets.kafka.producer import Producer
+from eos_assets.kafka.producer import Producer, message_array
 from eos_assets.log.dead_letter import dead_letter_headers
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ROWS as MAP_ROWS
@@ -20,9 +19,8 @@ from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.errors import Fatal
 from eos_assets.sink.job import Job
 from eos_assets.sink.numbering import Numbering
-from eos_assets.sink.record_buffer import RecordBuffer
+from eos_assets.sink.record_buffer import RecordBuffer, Target
 from eos_assets.sink.router import Integers, Router
-from eos_assets.sink.target import Target
 
 
 class TransactionBatch:

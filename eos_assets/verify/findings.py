@@ -1,11 +1,12 @@
 """Turn the observations of a proof into one finding per invariant."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
+from eos_assets.declare.modes import Mode
 from eos_assets.verify.invariants import (
     SHOWN,
     Sums,
@@ -17,6 +18,28 @@ from eos_assets.verify.invariants import (
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.window.window import Window
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One finding per invariant, and the figures of the window."""
+
+    pipeline: str
+    mode: Mode
+    findings: list[Finding] = field(default_factory=list)
+    #: For each source partition, the offsets from which each version of the code wrote.
+    versions: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+    #: True if it began where the last proof ended, False if it read all that is retained.
+    incremental: bool = False
+    #: One row per source partition: its part of the window.
+    partitions: list[dict[str, int | None]] = field(default_factory=list)
+    #: Since when and up to where everything is proven, if nothing was committed since the last proof.
+    nothing_new: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return all(finding.holds or finding.severity == "warning" for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -134,3 +157,36 @@ def values_recompute(evidence: Evidence) -> Finding:
 def source_is_unique(evidence: Evidence) -> Finding:
     holds = "no business key twice" + " since the last proof" * evidence.window.incremental
     return evidence.finding("source_is_unique", holds, "business keys more than once", severity="warning")
+
+
+#: This invariant compares positions, so there is something to check without new records.
+OFFSETS = "offsets_match_ledger"
+
+
+def has_nothing_new(evidence: Evidence) -> bool:
+    """Whether the window of a proof is empty: no ledger entry and no record in a sink since the last proof."""
+    window, observations = evidence.window, evidence.observations
+    committed = any(w.rows for w in window.partitions.values())
+    return window.incremental and not committed and not observations["sink_records"].n
+
+
+def since_proof(proven_at: str) -> str:
+    return f"nothing new since the {f'proof of {proven_at}' if proven_at else 'last proof'}"
+
+
+def name_last_proof(findings: Iterable[Finding], proven_at: str) -> list[Finding]:
+    """The same findings; those that hold because there is nothing to check refer to the last proof."""
+    return [
+        replace(finding, detail=since_proof(proven_at))
+        if finding.holds and finding.evaluated and finding.name != OFFSETS
+        else finding
+        for finding in findings
+    ]
+
+
+def describe_proof(evidence: Evidence, proven_at: str) -> str:
+    """Up to where in the source everything is proven, and since when."""
+    source = evidence.context.pipeline.source.name
+    positions = {p: w.position for p, w in sorted(evidence.window.partitions.items()) if w.position is not None}
+    places = ", ".join(f"{'' if n else source}/{p}@{position}" for n, (p, position) in enumerate(positions.items()))
+    return f"{since_proof(proven_at)}; proven up to {places or 'the start'}"

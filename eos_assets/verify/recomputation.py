@@ -14,8 +14,7 @@ from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import ORDINAL, read_records
 from eos_assets.verify.observations import OBSERVATIONS
-from eos_assets.verify.routing import expected_partitions
-from eos_assets.verify.scope import KEPT
+from eos_assets.verify.scope import KEPT, expected_partitions
 from eos_assets.verify.state_checker import StateChecker
 from eos_assets.verify.topic_frames import TopicFrames, union
 from eos_assets.verify.window.window import Window

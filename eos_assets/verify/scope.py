@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
+from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.verify.sorted_rows import Flags, Integers
 
 #: The tag of a row. Of two rows at one offset the record itself comes first.
@@ -72,3 +74,17 @@ def count_by_transaction(
         for number, count in zip(*np.unique(covering, return_counts=True), strict=True):
             if number >= 0:
                 yield (p, int(starts[number])), int(count)
+
+
+def expected_partitions(keys: pa.Array, declared: pa.Array | None, source_partition: Integers, count: int) -> Integers:
+    """The partition that the transform declares, else the one that Kafka's Java client chooses for the key. A record
+    without a key goes by its source partition. The sink has its own implementation, which shares only Kafka's hash, so
+    an error in its routing is found."""
+    expected = np.asarray(source_partition, np.int64) % count
+    has_key = keys.is_valid().to_numpy(zero_copy_only=False)
+    if has_key.any():
+        expected[has_key] = partitions_of(keys.drop_null(), count)
+    if declared is not None:
+        is_declared = declared.is_valid().to_numpy(zero_copy_only=False)
+        expected[is_declared] = declared.drop_null().to_numpy()
+    return expected

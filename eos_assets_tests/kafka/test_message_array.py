@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eos_assets.kafka.message_array import message_array
+from eos_assets.kafka.producer import message_array
 
 columns = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=9)))
 

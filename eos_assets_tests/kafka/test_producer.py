@@ -5,8 +5,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.message_array import message_array
-from eos_assets.kafka.producer import NotQueued, Producer, QueuedBytes
+from eos_assets.kafka.producer import NotQueued, Producer, QueuedBytes, message_array
 from eos_assets_tests.plugin import MakeTopic
 
 

@@ -17,7 +17,7 @@ from eos_assets.declare.topic import Topic
 from eos_assets.experiment.faults import Faults
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets.pipelines.balances import balances, book
-from eos_assets.sink.faults import FAILPOINTS
+from eos_assets.sink.job import FAILPOINTS
 from eos_assets_tests.orchestration.platform import Platform, evaluations
 from eos_assets_tests.pipelines.bank import Bank, own_balances
 from eos_assets_tests.run.lab import MakeLab

@@ -21,8 +21,8 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
-from eos_assets.sink.faults import NoFaults
-from eos_assets.verify.verification import Verification
+from eos_assets.sink.job import NoFaults
+from eos_assets.verify.findings import Verification
 from eos_assets.verify.verify import verify_pipeline
 from eos_assets_tests.sink.watcher import Seen, Watcher
 

@@ -24,7 +24,7 @@ from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.platform.settings import Settings
-from eos_assets.sink.faults import FAILPOINTS
+from eos_assets.sink.job import FAILPOINTS
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.run.background import Background, await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from eos_assets.sink import held_rows
-from eos_assets.sink.held_rows import HeldRows
+from eos_assets.sink import range_writer
+from eos_assets.sink.range_writer import HeldRows
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from eos_assets.sink.held_rows import HeldRows
 def test_rows_are_returned_in_order_from_memory_and_from_disk(
     monkeypatch: pytest.MonkeyPatch, limit: str, value: int, spilled: bool
 ) -> None:
-    monkeypatch.setattr(held_rows, limit, value)
+    monkeypatch.setattr(range_writer, limit, value)
     held = HeldRows(7)
     for low in (0, 2, 4):
         held.add(pa.record_batch({"n": list(range(low, min(low + 2, 5)))}))

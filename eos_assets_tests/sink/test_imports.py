@@ -17,7 +17,7 @@ MODULES = (
     "eos_assets.verify.rows.source_checker",
     "eos_assets.verify.rows.summary",
     "eos_assets.verify.totals.sink_pass",
-    "eos_assets.verify.totals.source_pass",
+    "eos_assets.verify.totals.sink_pass",
 )
 PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eos_assets.sink.prefetch import AHEAD_BYTES, Prefetch
+from eos_assets.sink.writer import AHEAD_BYTES, Prefetch
 from eos_assets_tests.waiting import wait_for
 
 

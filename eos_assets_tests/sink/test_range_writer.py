@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from eos_assets.declare.options import Batching
 from eos_assets.errors import Code, TaskError
 from eos_assets.log.ranges import OffsetRange
-from eos_assets.sink.attempt import Attempt
 from eos_assets.sink.delivery import Delivery, NothingToWrite, OpenBatch
 from eos_assets.sink.errors import Fenced
+from eos_assets.sink.job import Attempt
 from eos_assets.sink.range_writer import RangeWriter
 from eos_assets.sink.resume import AlreadyDone
 from eos_assets.sink.writer import split_by_origins

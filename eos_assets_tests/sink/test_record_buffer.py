@@ -14,8 +14,7 @@ from eos_assets.errors import TaskError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.producer import Producer
 from eos_assets.sink.job import Job
-from eos_assets.sink.record_buffer import REJECTED, RecordBuffer
-from eos_assets.sink.target import Target
+from eos_assets.sink.record_buffer import REJECTED, RecordBuffer, Target
 from eos_assets_tests.plugin import MakeTopic
 
 JOB = cast(Job, SimpleNamespace(names=SimpleNamespace(source="s"), batching=Batching(timeout_ms=30_000)))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eos_assets.sink.target import Target
+from eos_assets.sink.record_buffer import Target
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 

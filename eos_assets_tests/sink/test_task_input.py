@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
-from eos_assets.sink.task_input import InputIncomplete, read_to_end, task_input
+from eos_assets.sink.task import InputIncomplete, read_to_end, task_input
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.waiting import wait_for
 

@@ -12,8 +12,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
 from eos_assets.log.ledger import Genesis
-from eos_assets.verify.findings import Evidence
-from eos_assets.verify.nothing_new import describe_proof, has_nothing_new, name_last_proof
+from eos_assets.verify.findings import Evidence, describe_proof, has_nothing_new, name_last_proof
 from eos_assets.verify.observations import Observation, Observations
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.topic_frames import TopicFrames

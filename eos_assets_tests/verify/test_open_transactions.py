@@ -13,8 +13,8 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds
-from eos_assets.verify import open_transactions
-from eos_assets.verify.open_transactions import (
+from eos_assets.verify import verify
+from eos_assets.verify.verify import (
     check_open_transactions,
     held_back,
     no_open_transactions,
@@ -54,9 +54,9 @@ def check(monkeypatch: pytest.MonkeyPatch, reads: list[TopicBounds], *, wait: bo
     """Check an open transaction of a pipeline with the shortest timeout, whose bounds are read one after the other."""
     pipeline = Pipeline("p", Topic("source"), (Topic("sink"),), lambda r: r, "1", batching=Batching(timeout_ms=1000))
     context = PipelineContext(pipeline, cast(SparkSession, None), Connection("nowhere:9092"))
-    monkeypatch.setattr(open_transactions, "read_bounds", lambda *_: reads.pop(0) if len(reads) > 1 else reads[0])
-    monkeypatch.setattr(open_transactions, "POLL_SECONDS", 0.001)
-    monkeypatch.setattr(open_transactions, "SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr(verify, "read_bounds", lambda *_: reads.pop(0) if len(reads) > 1 else reads[0])
+    monkeypatch.setattr(verify, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(verify, "SWEEP_SECONDS", 0.01)
     return check_open_transactions(context, bounds_at(5, 9), time.monotonic() - 0.95, wait=wait)
 
 

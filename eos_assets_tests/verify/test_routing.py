@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.kafka.partitioner import partitions_of
-from eos_assets.verify.routing import expected_partitions
+from eos_assets.verify.scope import expected_partitions
 
 keys = st.one_of(st.none(), st.binary(max_size=12))
 rows = st.lists(st.tuples(keys, st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 20)), max_size=10)

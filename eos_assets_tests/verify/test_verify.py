@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
-from eos_assets.verify.verification import Verification
+from eos_assets.verify.findings import Verification
 from eos_assets.verify.verify import log_result
 from eos_assets_tests.run.forgery import Output, correct_outputs, forge
 from eos_assets_tests.run.lab import Lab, MakeLab, squared

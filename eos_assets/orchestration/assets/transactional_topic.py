@@ -21,7 +21,7 @@ from eos_assets.orchestration.retries import refuse_retries
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
-from eos_assets.sink.faults import NoFaults
+from eos_assets.sink.job import NoFaults
 
 #: The topics of a pipeline that are assets, and their assets.
 TopicSpecs = dict[str, dg.AssetSpec]

@@ -15,7 +15,7 @@ from eos_assets.orchestration.keys import dead_letters_key, topic_key
 from eos_assets.orchestration.ledger_metadata import ledger_metadata
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors.runs import connect, default_status, missing_topics
-from eos_assets.run.ledger_entries import LocatedEntry
+from eos_assets.run.report import LocatedEntry
 
 INTERVAL_SECONDS = 5
 #: The entries of each ledger partition that one tick reads at most.

@@ -9,9 +9,9 @@ from eos_assets.kafka.offsets import await_stable, bounds
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis
-from eos_assets.run.ledger_entries import LEDGER_SECONDS
 from eos_assets.run.preflight.state import check_state_genesis
 from eos_assets.run.preflight.topic_ids import check_ids
+from eos_assets.run.report import LEDGER_SECONDS
 
 #: Source partition → the first entry of its ledger; None where the ledger is empty.
 Geneses = dict[int, Genesis | None]

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.observations import OBSERVATIONS, ObservationCollector, observation_batch
-from eos_assets.verify.routing import expected_partitions
-from eos_assets.verify.scope import NAMED, ProofScope, in_scope, lookup
+from eos_assets.verify.scope import NAMED, ProofScope, expected_partitions, in_scope, lookup
 from eos_assets.verify.sorted_rows import Flags, Integers, changes, groups, integers, last_group
 
 

@@ -4,20 +4,193 @@ If a total differs, or an invariant cannot be decided from totals, the result is
 (`rows`), which shows the records in question. docs/decisions/0013 gives the reasons.
 """
 
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from eos_assets.errors import Code
+from eos_assets.kafka.headers import UnreadableHeadersError
+from eos_assets.run.partition_alignment import narrow_path
+from eos_assets.transform.arrow_batches import LARGE_BYTES, arrow_batch_limit
 from eos_assets.transform.business_key import repeated_keys
+from eos_assets.transform.result_schema import apply_transform, fail_if_large, worker_rows
+from eos_assets.transform.source import read_records
+from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.observations import Observation, Observations
-from eos_assets.verify.recomputation import Recomputation
+from eos_assets.verify.recomputation import Recomputation, leave_out
+from eos_assets.verify.record_reader import read_digests
 from eos_assets.verify.scope import ProofScope
+from eos_assets.verify.topic_frames import union
 from eos_assets.verify.totals.map_reader import MapClaims, MapReader
-from eos_assets.verify.totals.pass_results import PassResults
-from eos_assets.verify.totals.passes import TotalsPasses
-from eos_assets.verify.totals.total import Total, UndecidedError, of_aggregates
+from eos_assets.verify.totals.sink_pass import SinkPass, add_by_place, add_by_transaction
+from eos_assets.verify.totals.total import (
+    PASS_RESULTS,
+    ObservedTotals,
+    PassResults,
+    Total,
+    UndecidedError,
+    add_results,
+    of_aggregates,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+ORIGIN = ("`o_offset`", "`o_partition`")
+#: Up to this number of offsets the driver reads the sinks itself: a Spark task would take longer.
+FEW_RECORDS = 10_000
+
+
+@dataclass(frozen=True)
+class TotalsPasses:
+    """The passes of one proof: along the sinks beside their maps, and over the source."""
+
+    recomputation: Recomputation
+    scope: ProofScope
+    claims: MapClaims
+    #: What Spark adds up on the way.
+    observed: ObservedTotals = field(default_factory=ObservedTotals)
+
+    def run(self) -> PassResults:
+        """Run all passes in Arrow batches whose size in bytes Spark does not check, unless outputs are large."""
+        spark, entries = self.recomputation.context.spark, self.recomputation.window.entries
+        if not any(entry.bytes_out > LARGE_BYTES * max(1, entry.records_out) for entry in entries):
+            try:
+                with arrow_batch_limit(spark, fast=True):
+                    return self.run_job()
+            except Exception as failure:
+                if classify(failure).code is not Code.BATCH_TOO_LARGE:
+                    raise
+        with arrow_batch_limit(spark, fast=False):
+            return self.run_job()
+
+    def run_job(self) -> PassResults:
+        """Run all passes in one Spark job, except those along sinks with few new records."""
+        self.observed.clear()
+        results = PassResults(list)
+        frames = self.source_passes()
+        if not self.read_few(results):
+            frames = [*self.sink_passes(), *frames]  # the longest tasks first
+        if frames:
+            add_results(results, [union(frames).toArrow()])
+        for kind, values in self.observed.values().items():
+            results[kind].append(values)
+        return results
+
+    def read_few(self, results: PassResults) -> bool:
+        """Read sinks with few new records here, without Spark. Returns whether that was done."""
+        ranges = {number: self.recomputation.window.ranges(topic) for number, topic in enumerate(self.scope.topics)}
+        if sum(r.size for chosen in ranges.values() for r in chosen) > FEW_RECORDS:
+            return False
+        with contextlib.suppress(UnreadableHeadersError):  # Spark can read those
+            records = read_digests(self.recomputation.context.kafka, self.scope.topics, ranges)
+            add_results(results, SinkPass(self.scope, self.claims.messages).run(records))
+            return True
+        return False
+
+    def sink_passes(self) -> list["DataFrame"]:
+        """One pass along each sink with new records, and along the dead letters."""
+        window = self.recomputation.window
+        return [
+            self.sink_pass(n) for n, topic in enumerate(self.scope.topics) if any(r.size for r in window.ranges(topic))
+        ]
+
+    def sink_pass(self, number: int) -> "DataFrame":
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        scope = self.scope
+        messages = {place: named for place, named in self.claims.messages.items() if place[0] == number}
+        columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
+        records = self.recomputation.frames.sink_records(number, "read_committed").selectExpr(*columns)
+        schema = from_arrow_schema(PASS_RESULTS)
+        return records.mapInArrow(lambda batches: SinkPass(scope, messages).run(batches), schema)
+
+    def source_passes(self) -> list["DataFrame"]:
+        """The passes over the source: its visible records, the recomputed outputs, repeated and misplaced keys."""
+        pipeline, window = self.recomputation.context.pipeline, self.recomputation.window
+        frames: list[DataFrame] = []
+        if pipeline.deterministic and window.recomputable:
+            frames.append(self.recompute())
+        elif pipeline.drops and window.retained:
+            raise UndecidedError("what a transform drops is not known without running it again")
+        if window.retained and "visible" not in self.observed:
+            frames.append(self.visible())
+        if window.retained and pipeline.unique:
+            frames.append(count_rows("repeated", repeated_keys(self.recomputation.frames.source(), pipeline)))
+        if self.recomputation.state and window.retained and pipeline.on_error == "stop":
+            frames.append(count_rows("misplaced", self.recomputation.frames.misplaced()))
+        return frames
+
+    def visible(self) -> "DataFrame":
+        """Add up the visible source records."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        source = self.recomputation.frames.source().selectExpr("`partition` AS o_partition", "`offset` AS o_offset")
+        if not self.recomputation.context.pipeline.drops:
+            return self.observed.consume(source, "visible", ORIGIN)
+        scope = self.scope
+        return source.mapInArrow(lambda rows: add_by_transaction(scope, rows), from_arrow_schema(PASS_RESULTS))
+
+    def recompute(self) -> "DataFrame":
+        """Add up the outputs of the transform, run again in other ranges. On the way the source records are counted,
+        where that reads each of them once."""
+        context, window, cuts = self.recomputation.context, self.recomputation.window, self.recomputation.cuts
+        if self.recomputation.state is not None:
+            return self.content(self.recomputation.rows(**cuts))
+        source = context.pipeline.source.name
+        records = read_records(context.spark, context.kafka, source, window.recomputable, **cuts)
+        if not context.pipeline.drops and window.recomputable == window.retained:
+            records = self.observed.observe(records, "visible", ("`origin`.`offset`", "`origin`.`partition`"))
+        if self.claims.set_aside:
+            schema = "source_partition int, source_offset long"
+            records = leave_out(context.spark.createDataFrame(self.claims.set_aside, schema), records)
+        frame = self.content(worker_rows(apply_transform(context.pipeline, records)))
+        if narrow_path(frame, context.pipeline) is not None:
+            return frame
+        if self.claims.set_aside:
+            raise UndecidedError("a shuffle beside records that were set aside")
+        self.observed.clear()
+        return self.content(self.recomputation.rows(**cuts))
+
+    def content(self, rows: "DataFrame") -> "DataFrame":
+        """Add up outputs by content, origin and topic, and dead letters by origin; all rows by origin where some
+        records may have none."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        declared = self.scope.declares_partitions
+        flat = rows.selectExpr(*self.content_columns(set(rows.columns)), *(["key", "partition"] if declared else []))
+        if declared:
+            scope = self.scope
+            return flat.mapInArrow(lambda rows: add_by_place(scope, rows), from_arrow_schema(PASS_RESULTS))
+        if self.recomputation.context.pipeline.drops:
+            flat = self.observed.observe(flat, "kept", ORIGIN)
+        return self.observed.consume(flat.where("compared"), "recomputed", ("`digest`", *ORIGIN, "`topic`"))
+
+    def content_columns(self, present: set[str]) -> list[str]:
+        """Digest, origin and topic number of each row as SQL, and whether it is compared with the sinks."""
+        sinks, dead_letters = self.scope.topics[:-1], len(self.scope.sink_partitions)
+        topic, digest, compared = "0", "`digest`", ["true"]
+        if "topic" in present:
+            numbers = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(sinks))
+            topic = f"CASE coalesce(`topic`, '{sinks[0]}') {numbers} ELSE -1 END"
+        if "skip" in present:
+            compared.append("NOT coalesce(`skip`, false)")
+        if "error" in present and not self.scope.compares_dead_letters:
+            compared.append("`error` IS NULL")
+        elif "error" in present:
+            topic = f"CASE WHEN `error` IS NOT NULL THEN {dead_letters} ELSE {topic} END"
+            digest = "CASE WHEN `error` IS NOT NULL THEN 0L ELSE `digest` END"
+        return [f"{digest} AS digest", *ORIGIN, f"{topic} AS topic", f"{' AND '.join(compared)} AS compared"]
+
+
+def count_rows(kind: str, rows: "DataFrame") -> "DataFrame":
+    """One result of a pass: the number of rows."""
+    return rows.selectExpr(f"'{kind}' AS kind", "to_json(array(CAST(count(*) AS bigint))) AS text")
 
 
 @dataclass(frozen=True)

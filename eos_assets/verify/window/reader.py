@@ -18,8 +18,14 @@ from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.preflight.topic_ids import check_ids
 from eos_assets.verify.checkpoint import Offsets
-from eos_assets.verify.window.ledger_window import LedgerRows, LedgerWindow, read_ledger_window
-from eos_assets.verify.window.window import PartitionWindow, TopicBounds, Window
+from eos_assets.verify.window.window import (
+    LedgerRows,
+    LedgerWindow,
+    PartitionWindow,
+    TopicBounds,
+    Window,
+    read_ledger_window,
+)
 
 #: How long to wait for a group offset that an open transaction holds.
 GROUP_PATIENCE_SECONDS = 5

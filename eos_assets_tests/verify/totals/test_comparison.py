@@ -16,8 +16,7 @@ from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.topic_frames import TopicFrames
 from eos_assets.verify.totals.comparison import TotalsComparison
 from eos_assets.verify.totals.map_reader import MapClaims
-from eos_assets.verify.totals.pass_results import PassResults
-from eos_assets.verify.totals.total import Total, UndecidedError, hash_rows, total
+from eos_assets.verify.totals.total import PassResults, Total, UndecidedError, hash_rows, total
 from eos_assets.verify.window.window import PartitionWindow, Window
 
 SCOPE = ProofScope({}, ["sink", "dead"], [1])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.totals.merged_maps import MapMessage, MergedMaps
+from eos_assets.verify.totals.map_reader import MapMessage, MergedMaps
 
 
 def message(rows: dict[int, int], source: int = 0) -> MapMessage:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.verify.scope import PartitionScope, ProofScope
-from eos_assets.verify.totals.merged_maps import MapMessage
+from eos_assets.verify.totals.map_reader import MapMessage
 from eos_assets.verify.totals.sink_pass import Place, SinkPass
 from eos_assets.verify.totals.total import Total, hash_rows, total
 

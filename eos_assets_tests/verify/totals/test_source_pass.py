@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from eos_assets.verify.scope import PartitionScope, ProofScope
-from eos_assets.verify.totals.source_pass import add_by_place, add_by_transaction
+from eos_assets.verify.totals.sink_pass import add_by_place, add_by_transaction
 from eos_assets.verify.totals.total import Total, hash_rows, total
 
 #: Source partition 0 has two transactions, [2, 4) and [4, 10), source partition 1 has one.

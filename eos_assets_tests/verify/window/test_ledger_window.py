@@ -8,7 +8,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.kafka.connection import Connection
-from eos_assets.verify.window.ledger_window import last_proven
+from eos_assets.verify.window.window import last_proven
 
 
 def test_the_checkpoint_of_the_source_counts_only_with_that_of_the_ledger() -> None:
