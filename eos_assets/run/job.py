@@ -32,6 +32,12 @@ SHUFFLE_WARNING = (
     "of a range before it writes the first: it takes about twice as long as a transform without a shuffle. Leave out "
     "repartition(), coalesce(), union() and orderBy(), and join small tables with broadcast()."
 )
+#: Kafka's client takes records as an array only without these columns.
+SLOW_COLUMNS = ("headers", "timestamp")
+SLOW_COLUMNS_WARNING = (
+    "The result of %s has the column(s) %s, so its records are produced one by one, which takes several times as long. "
+    "Leave out what readers do not need: eos.output() carries only key, value and origin along."
+)
 
 
 class JobRunner(ABC):
@@ -50,7 +56,7 @@ class JobRunner(ABC):
     def __init__(self, context: PipelineContext, template: Job) -> None:
         self.context = context
         self.template = template
-        self._shuffle_reported = False
+        self._warned: set[str] = set()
 
     def run(self, plans: Sequence[PartitionPlan], attempt: int) -> list[Outcome]:
         """Run one job over the ranges of some plans, and commit those partitions that gave no row."""
@@ -96,15 +102,19 @@ class JobRunner(ABC):
         with arrow_batch_limit(self.context.spark, fast=fast):
             aligned = align_to_source(rows, writing_task(job), self.context.pipeline, len(job.ranges))
             if aligned.shuffled and not self.needs_shuffle:
-                self._report_shuffle()
+                self._warn_once(SHUFFLE_WARNING)
             return collect(aligned.outcomes)
 
-    def _report_shuffle(self) -> None:
-        """Warn of a shuffle, once in a run."""
-        if not self._shuffle_reported:
-            self._shuffle_reported = True
+    def warn_of_slow_columns(self, columns: Sequence[str]) -> None:
+        if slow := [name for name in SLOW_COLUMNS if name in columns]:
+            self._warn_once(SLOW_COLUMNS_WARNING, ", ".join(slow))
+
+    def _warn_once(self, message: str, *values: str) -> None:
+        """Warn of a slow transform, once in a run."""
+        if message not in self._warned:
+            self._warned.add(message)
             name = self.context.pipeline.name
-            logger.warning(SHUFFLE_WARNING, name, extra={"pipeline": name, "run": self.template.run})
+            logger.warning(message, name, *values, extra={"pipeline": name, "run": self.template.run})
 
     def _commit_empty_partitions(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
         """Commit the partitions that gave no row, if every task is done: one that failed may have had rows of them."""
@@ -154,6 +164,7 @@ class StatelessJobRunner(JobRunner):
 
     def _write(self, plans: Sequence[PartitionPlan], job: Job) -> list[Outcome]:
         result = self.transform(plans)
+        self.warn_of_slow_columns(result.columns)
         if self.fast and "headers" not in result.columns and not expects_large_outputs(plans):
             try:
                 return self.write_rows(worker_rows(result, fast=True), job, fast=True)

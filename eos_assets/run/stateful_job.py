@@ -44,6 +44,7 @@ class StatefulJobRunner(JobRunner):
 
     def _write(self, plans: Sequence[PartitionPlan], job: Job) -> list[Outcome]:
         folded = self._fold(plans, persist=True)
+        self.warn_of_slow_columns(folded.outputs.columns)
         try:
             return self.write_rows(folded.rows(), job, fast=False)
         finally:

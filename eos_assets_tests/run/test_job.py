@@ -9,7 +9,9 @@ from pyspark.sql import functions as f
 
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.experiment.faults import Faults
 from eos_assets_tests.run.lab import MakeLab
+from eos_assets_tests.run.messages import collect_messages
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -86,3 +88,14 @@ def test_a_sink_that_takes_small_batches_gets_small_ones(make_lab: MakeLab) -> N
     assert report.complete, report.summary()
     assert lab.values() == payloads
     assert lab.broken() == set()
+
+
+def test_a_run_reports_once_that_headers_and_timestamps_are_slow(make_lab: MakeLab) -> None:
+    """`withColumn` keeps them without a word in the code."""
+    lab = make_lab(lambda records: records.withColumn("value", f.lit("1")), partitions=2)
+    lab.fill(20)
+    with collect_messages() as messages:
+        assert lab.run(Faults(failpoint="before_commit")).complete
+    (slow,) = [text for text in messages if "one by one" in text]
+    assert "headers, timestamp" in slow
+    assert "eos.output()" in slow
