@@ -14,6 +14,8 @@ from eos_assets.kafka.connection import Connection
 
 CREATE_SECONDS = 30
 POLL_SECONDS = 0.1
+#: A random broker answers each request; after this many requests per broker, hardly one has not been asked.
+REQUESTS_PER_BROKER = 5
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,18 @@ def creation_error(topic: Topic, brokers: int, error: KafkaError, connection: Co
 
 
 def await_visible(names: set[str], connection: Connection) -> None:
-    """Wait until every partition of these topics has a leader, because creation is asynchronous."""
+    """Wait until every partition of these topics has a leader, because creation is asynchronous.
+
+    Brokers learn of a topic one after the other, and a request goes to any of them: of several, all must know it.
+    """
+    brokers = len(connection.metadata().brokers)
+    requests = REQUESTS_PER_BROKER * brokers if brokers > 1 else 1
 
     def have_leaders() -> bool:
         topics = connection.admin.list_topics(timeout=CREATE_SECONDS).topics
         return all(name in topics and all(p.leader >= 0 for p in topics[name].partitions.values()) for name in names)
 
-    if not poll_until(have_leaders, CREATE_SECONDS, POLL_SECONDS):
+    if not poll_until(lambda: all(have_leaders() for _ in range(requests)), CREATE_SECONDS, POLL_SECONDS):
         raise EosError(
             f"The topics {', '.join(sorted(names))} have no leader after {CREATE_SECONDS} s.",
             "Check the brokers with `eos doctor`.",
