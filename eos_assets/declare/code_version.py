@@ -1,5 +1,6 @@
 """The version of a pipeline's code: a digest of everything of its author that decides what is written where."""
 
+import functools
 import hashlib
 import inspect
 import re
@@ -28,6 +29,23 @@ def code_version(function: Callable[..., Any], sinks: Sequence[Topic]) -> str:
     partitions = ",".join(f"{sink.name}/{sink.partitions}" for sink in sinks)
     text = "\n".join(SourceCollector(package_of(plain_function(function))).collect(function))
     return hashlib.sha256(f"{partitions}\n{text}".encode()).hexdigest()[:12]
+
+
+class CodeVersion:
+    """The digest of a pipeline's code, computed when it is first needed: functions that are defined below the pipeline
+    do not exist before."""
+
+    def __init__(self, function: Callable[..., Any], sinks: Sequence[Topic]) -> None:
+        source_of(plain_function(function))  # refuses an object without source text where the pipeline is declared
+        self._function = function
+        self._sinks = tuple(sinks)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        return code_version(self._function, self._sinks)
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:

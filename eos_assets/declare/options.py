@@ -76,8 +76,6 @@ class Options(TypedDict, total=False):
     generation: a higher number starts again at the first record that the source still holds, with a new ledger. It
         needs a new sink, or `shared_sink`, because the records of an earlier generation are not its own.
     checks: more checks, in addition to the invariants of every pipeline.
-    code_version: default: a digest of the function and of what it uses of its own package. Outputs of another version
-        are not compared with those of today's code.
     owners: email addresses and teams ("team:payments") that own the assets of the pipeline in Dagster.
     tags: tags of these assets.
     group: their group; default: the name of the pipeline.
@@ -95,7 +93,6 @@ class Options(TypedDict, total=False):
     unique: Unique
     generation: int
     checks: tuple[Check, ...]
-    code_version: str
     owners: Sequence[str]
     tags: Mapping[str, str]
     group: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from eos_assets.declare.check import Check
-from eos_assets.declare.code_version import code_version, docstring_of, name_of
+from eos_assets.declare.code_version import CodeVersion, docstring_of, name_of
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
 from eos_assets.declare.options import RESERVED, Batching, Durability, OnError, Options, Unique, check_asset_options
@@ -31,7 +31,8 @@ class Pipeline:
     source: Topic
     sinks: tuple[Topic, ...]
     transform: Transform
-    code_version: str
+    #: The version of the code: declared, or the digest of the function.
+    version: CodeVersion | str
     drops: bool = False
     deterministic: bool = True
     ordered: bool = False
@@ -52,6 +53,10 @@ class Pipeline:
     group: str = ""
     description: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def code_version(self) -> str:
+        return str(self.version)
 
     @property
     def stateful(self) -> bool:
@@ -161,6 +166,7 @@ def pipeline(
     sink: Topic | str | Sequence[Topic | str],
     deterministic: bool = True,
     ordered: bool = False,
+    code_version: str | None = None,
     **options: Unpack[Options],
 ) -> Callable[[Transform], Pipeline]:
     """Declare a pipeline around a transform, a function from DataFrame to DataFrame.
@@ -172,19 +178,20 @@ def pipeline(
             else. Then `values_recompute` is not evaluated.
         ordered: functions over whole batches (`mapInPandas`, `mapInArrow`) return all rows of a record together, in
             the order of the records. Otherwise their rows are sorted before the first one is written.
+        code_version: default: a digest of the function and of what it uses of its own package. Outputs of another
+            version are not compared with those of today's code.
         options: see `Options`.
     """
     topic, sinks = as_topic(source), as_topics(sink)
 
     def declare(transform: Transform) -> Pipeline:
         defaults: Options = {"name": name_of(transform), "description": docstring_of(transform)}
-        if "code_version" not in options:
-            defaults["code_version"] = code_version(transform, sinks)
         merged: Options = {**defaults, **options}
         return Pipeline(
             source=topic,
             sinks=sinks,
             transform=transform,
+            version=code_version or CodeVersion(transform, sinks),
             deterministic=deterministic,
             ordered=ordered,
             **merged,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from eos_assets.declare.code_version import code_version, docstring_of, name_of
+from eos_assets.declare.code_version import CodeVersion, docstring_of, name_of
 from eos_assets.declare.options import Batching, Options
 from eos_assets.declare.pipeline import Fold, Pipeline
 from eos_assets.declare.topic import Topic, as_topic, as_topics
@@ -16,7 +16,12 @@ STATEFUL_BATCHING = Batching(records=500_000)
 
 
 def stateful(
-    *, source: Topic | str, sink: Topic | str | Sequence[Topic | str], state: str, **options: Unpack[Options]
+    *,
+    source: Topic | str,
+    sink: Topic | str | Sequence[Topic | str],
+    state: str,
+    code_version: str | None = None,
+    **options: Unpack[Options],
 ) -> Callable[[Fold], Pipeline]:
     """Declare a pipeline around a fold: `f(f(s, A), B) == f(s, A + B)`, for outputs and state alike.
 
@@ -30,6 +35,7 @@ def stateful(
         source: the topic it reads, keyed by the state's key and partitioned as Kafka's Java client does it.
         sink: the topic it writes. Several may be declared; then the column `topic` of a row names its sink.
         state: the columns of the state as in SQL, for example "balance decimal(38,2), currency string".
+        code_version: see `pipeline`.
         options: see `Options`. A record in a partition where its key does not belong is handled by `on_error`, too.
             With `Unique(by, within)` repeated records are skipped.
     """
@@ -44,13 +50,12 @@ def stateful(
             "description": docstring_of(fold),
             "batching": STATEFUL_BATCHING,
         }
-        if "code_version" not in options:
-            defaults["code_version"] = code_version(fold, sinks)
         merged: Options = {**defaults, **options}
         return Pipeline(
             source=topic,
             sinks=sinks,
             transform=fold_from_empty_state,
+            version=code_version or CodeVersion(fold, sinks),
             fold=fold,
             state=state,
             **merged,

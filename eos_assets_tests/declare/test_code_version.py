@@ -185,3 +185,26 @@ def test_a_partial_function_may_be_declared_and_a_callable_object_needs_a_versio
 def test_a_code_version_may_be_declared() -> None:
     given = pipeline(source=Topic("s"), sink=Topic("t"), name="p", code_version="2026-11")(lambda records: records)
     assert given.code_version == "2026-11"
+
+
+def test_functions_that_are_defined_below_the_pipeline_are_covered() -> None:
+    """They do not exist yet when the decorator is called."""
+
+    def version_with(body: str) -> str:
+        text = f"""
+import eos_assets as eos
+
+@eos.pipeline(source="s", sink="t")
+def p(records):
+    return helper(records)
+
+def helper(records):
+    return {body}
+"""
+        module: dict[str, Any] = {"__name__": "below"}
+        linecache.cache["below"] = (len(text), None, text.splitlines(keepends=True), "below")
+        exec(compile(text, "below", "exec"), module)
+        return str(module["p"].code_version)
+
+    assert version_with("records") == version_with("records")
+    assert version_with("records") != version_with("records.limit(1)")

@@ -17,7 +17,7 @@ from eos_assets_tests.run.lab import squared
 
 
 def declared(name: str, source: str, sink: str, *, shared: bool = False) -> Pipeline:
-    return Pipeline(name, Topic(source), (Topic(sink),), squared, code_version="1", shared_sink=shared)
+    return Pipeline(name, Topic(source), (Topic(sink),), squared, version="1", shared_sink=shared)
 
 
 def definitions(pipelines: list[Pipeline]) -> dg.Definitions:

@@ -9,7 +9,7 @@ def test_a_changed_transform_goes_on_at_the_same_position_and_is_reported(make_l
     lab = make_lab(partitions=1)
     lab.fill(100)
     lab.run()
-    changed = lab.with_(transform=lambda records: records.select("key", "value", "origin"), code_version="another")
+    changed = lab.with_(transform=lambda records: records.select("key", "value", "origin"), version="another")
     lab.fill(50)
     changed.run()
     values = [int(value or 0) for value in lab.values()]

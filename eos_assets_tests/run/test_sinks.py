@@ -39,7 +39,7 @@ def test_a_sink_that_is_no_longer_declared_is_still_proven(make_lab: MakeLab) ->
     both = lab.with_(transform=to_both)
     both.fill(50)
     both.run()
-    alone = lab.with_(sinks=(one,), code_version="later")
+    alone = lab.with_(sinks=(one,), version="later")
     lab.fill(50)
     alone.run()
     assert alone.broken() == set()

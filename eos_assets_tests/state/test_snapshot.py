@@ -50,7 +50,7 @@ def test_a_snapshot_and_the_tail_are_the_state_and_losing_it_loses_nothing(make_
     assert len(fresh.usable_offsets(tails, State(lab.context).changelog_offsets(tails))) == 4
     assert load_state(lab, fresh) == load_state(lab), "snapshot and tail give what replaying everything gives"
     assert update_snapshot(snapshot) == sum(map(len, load_state(lab)))
-    changed = lab.with_(code_version="another")
+    changed = lab.with_(version="another")
     assert not changed.verify()["values_recompute"].evaluated, "what other code wrote cannot be folded again"
     send(lab, make_records(6, 1))
     assert changed.run(lake=lake).complete

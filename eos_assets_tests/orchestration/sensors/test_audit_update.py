@@ -14,7 +14,7 @@ from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.sensors import audit_update
 from eos_assets_tests.run.lab import squared
 
-PIPELINE = Pipeline("audited", Topic("arrivals"), (Topic("departures"),), squared, code_version="1")
+PIPELINE = Pipeline("audited", Topic("arrivals"), (Topic("departures"),), squared, version="1")
 Tick = Callable[..., dg.SensorResult | dg.SkipReason]
 
 

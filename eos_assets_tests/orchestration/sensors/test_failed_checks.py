@@ -14,7 +14,7 @@ from eos_assets.orchestration.sensors.backoff import SensorAlert
 from eos_assets.orchestration.sensors.failed_checks import failed_checks
 from eos_assets_tests.run.lab import squared
 
-PIPELINE = Pipeline("alerted", Topic("arrivals"), (Topic("departures"),), squared, code_version="1")
+PIPELINE = Pipeline("alerted", Topic("arrivals"), (Topic("departures"),), squared, version="1")
 METADATA = {
     "partitions": dg.MetadataValue.table([dg.TableRecord({"partition": p, "from": 0, "upto": 9}) for p in (1, 0)]),
     "counter_examples": dg.MetadataValue.table([dg.TableRecord({"example": "sink_offset=7"})]),

@@ -15,7 +15,7 @@ from eos_assets.orchestration.sensors import other_commits
 from eos_assets.orchestration.sensors.other_commits import materializations, read_new_entries
 from eos_assets_tests.run.lab import squared
 
-PIPELINE = Pipeline("reported", Topic("arrivals"), (Topic("departures"),), squared, code_version="1")
+PIPELINE = Pipeline("reported", Topic("arrivals"), (Topic("departures"),), squared, version="1")
 LEDGER = PIPELINE.names().ledger
 WRITTEN = (WrittenRange("departures", 0, 5, 0, 4, 7),)
 ENTRY = LedgerEntry("reported", "arrivals", 0, 0, 5, 5, 5, 0, 0, 0, WRITTEN, "mine", 1, 0, "1", 1_000, 2_000)
