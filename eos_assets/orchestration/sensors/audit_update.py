@@ -63,7 +63,7 @@ def audit_update(pipeline: Pipeline, job: AssetJob) -> dg.SensorDefinition:
         ends = stable_ends(connection, ledger, connection.partitions(ledger))
         if ends == cursor.ends or not any(ends.values()):
             return dg.SkipReason("Nothing was committed since the last update.")
-        if failed := [check.name for check in load_check_status(context.instance, [pipeline]).failed]:
+        if failed := load_check_status(context.instance, [pipeline]).blocking:
             return dg.SkipReason(f"Held back, because checks failed: {', '.join(failed)}.")
         if not is_proven(pipeline, connection, ends):
             return dg.SkipReason("Waiting until what was committed is proven.")

@@ -44,6 +44,8 @@ class CheckStatus:
     failed: list[FailedCheck] = field(default_factory=list)
     #: Checks that an active run will evaluate.
     pending: list[str] = field(default_factory=list)
+    #: The names of failed checks that hold back what is downstream.
+    blocking: list[str] = field(default_factory=list)
     #: Checks whose run ended before it evaluated them, and the id of that run.
     interrupted: dict[str, str] = field(default_factory=dict)
 
@@ -60,6 +62,7 @@ def load_check_status(
     ]
     if tables:
         keys += [audit_check_key(pipeline) for pipeline in pipelines]
+    alerting_only = {check.name for pipeline in pipelines for check in pipeline.checks if not check.blocking}
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys) if keys else {}
     ended = {record.run_id: has_ended(instance, record.run_id) for record in records.values()}
     status = CheckStatus()
@@ -74,6 +77,8 @@ def load_check_status(
         evaluation = event.asset_check_evaluation_data
         if not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
             status.failed.append(FailedCheck.of(evaluation))
+            if key.name not in alerting_only:
+                status.blocking.append(key.name)
     return status
 
 

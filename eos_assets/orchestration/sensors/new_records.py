@@ -115,7 +115,7 @@ class Tick:
 
     def refuse_upstream(self) -> str:
         """Refuse to read what failed its checks upstream, and return the reason; empty if all checks hold."""
-        failed = [check.name for check in load_check_status(self.instance, self.upstream).failed]
+        failed = load_check_status(self.instance, self.upstream).blocking
         if not failed:
             return ""
         logger.warning(

@@ -1,16 +1,19 @@
 """The alert of failed checks: what it names, and that it ends by itself. No server is needed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import dagster as dg
 import pytest
 
+from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.orchestration.checks import AUDIT_CHECK, invariant_checks
 from eos_assets.orchestration.jobs import checks_job
 from eos_assets.orchestration.keys import sink_keys, table_key
 from eos_assets.orchestration.sensors.backoff import SensorAlert
+from eos_assets.orchestration.sensors.check_status import load_check_status
 from eos_assets.orchestration.sensors.failed_checks import failed_checks
 from eos_assets_tests.run.lab import squared
 
@@ -79,3 +82,13 @@ def test_the_alert_ends_when_the_checks_pass_again(instance: dg.DagsterInstance)
 def test_a_warning_raises_no_alert(instance: dg.DagsterInstance) -> None:
     report(instance, "no_open_transactions", passed=False, warning=True)
     assert tick(instance) == "No check has failed."
+
+
+def test_a_check_that_is_not_blocking_raises_an_alert_and_holds_nothing_back(instance: dg.DagsterInstance) -> None:
+    rules = tuple(Check(name, name, lambda *_: Finding(), blocking=name == "firm") for name in ("firm", "soft"))
+    pipeline = replace(PIPELINE, checks=rules)
+    report(instance, "soft", passed=False)
+    status = load_check_status(instance, [pipeline])
+    assert ([check.name for check in status.failed], status.blocking) == (["soft"], [])
+    report(instance, "firm", passed=False)
+    assert load_check_status(instance, [pipeline]).blocking == ["firm"]
