@@ -1,8 +1,10 @@
 """The options of a pipeline."""
 
+import difflib
+import inspect
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -98,6 +100,49 @@ class Options(TypedDict, total=False):
     group: str
     description: str
     metadata: Mapping[str, Any]
+
+
+#: Option → its type, and a value to use. The others are checked by their values.
+TYPES: dict[str, tuple[type, str]] = {
+    "name": (str, "a string"),
+    "drops": (bool, "True or False"),
+    "shared_sink": (bool, "True or False"),
+    "max_isolated": (int, "a number"),
+    "batching": (Batching, "eos.Batching(records=100_000)"),
+    "unique": (Unique, 'eos.Unique(by="key")'),
+    "generation": (int, "a number, 1 or more"),
+    "tags": (Mapping, "a dictionary"),
+    "group": (str, "a string"),
+    "description": (str, "a string"),
+    "metadata": (Mapping, "a dictionary"),
+}
+
+
+def check_options(pipeline: str, options: Mapping[str, object]) -> None:
+    """Refuse options that do not exist, and values of another type."""
+    for name, value in options.items():
+        if name not in Options.__annotations__:
+            near = difflib.get_close_matches(name, Options.__annotations__, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise EosError(
+                f"Pipeline {pipeline}: {name} is not an option.",
+                f"{hint}The options are: {', '.join(Options.__annotations__)}.",
+            )
+        expected, example = TYPES.get(name, (object, ""))
+        if not isinstance(value, expected):
+            raise EosError(f"Pipeline {pipeline}: {name}={value!r} is not valid.", f"Use {example}.")
+
+
+def check_parameters(pipeline: str, function: Callable[..., object], *names: str) -> None:
+    """Refuse a function that cannot be called with arguments of these names."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise EosError(
+            f"Pipeline {pipeline}: the function takes {signature} instead of ({', '.join(names)}).",
+            f"Declare it as `def {pipeline}({', '.join(names)}):`.",
+        ) from error
 
 
 def check_asset_options(

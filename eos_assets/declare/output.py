@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from eos_assets.errors import EosError
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -39,6 +41,7 @@ def output(
         headers: an array of structs of `key` and `value`.
         timestamp: the record's timestamp; default: the time at which it is produced.
     """
+    from pyspark.sql import Column
     from pyspark.sql import functions as f
 
     columns = {
@@ -52,6 +55,11 @@ def output(
         "headers": headers,
         "timestamp": timestamp,
     }
+    for name, column in columns.items():
+        if column is not None and not isinstance(column, str | Column):
+            raise EosError(
+                f"eos.output: {name}={column!r} is not a column.", f"Use the name of a column, or f.lit({column!r})."
+            )
     chosen = {
         name: f.col(column) if isinstance(column, str) else column
         for name, column in columns.items()

@@ -9,7 +9,17 @@ from eos_assets.declare.check import Check
 from eos_assets.declare.code_version import CodeVersion, docstring_of, name_of
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.names import Names
-from eos_assets.declare.options import RESERVED, Batching, Durability, OnError, Options, Unique, check_asset_options
+from eos_assets.declare.options import (
+    RESERVED,
+    Batching,
+    Durability,
+    OnError,
+    Options,
+    Unique,
+    check_asset_options,
+    check_options,
+    check_parameters,
+)
 from eos_assets.declare.topic import FOREVER, Topic, as_topic, as_topics
 from eos_assets.errors import EosError
 
@@ -187,6 +197,8 @@ def pipeline(
     def declare(transform: Transform) -> Pipeline:
         defaults: Options = {"name": name_of(transform), "description": docstring_of(transform)}
         merged: Options = {**defaults, **options}
+        check_options(merged["name"], merged)
+        check_parameters(merged["name"], transform, "records")
         return Pipeline(
             source=topic,
             sinks=sinks,

@@ -1,8 +1,11 @@
 """Finds the declared pipelines: in modules that the caller names, and in installed packages."""
 
+import difflib
 import importlib
 import importlib.metadata
 import pkgutil
+import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from types import ModuleType
@@ -49,7 +52,10 @@ def choose_pipelines(names: Iterable[str], modules: Iterable[str] = ()) -> list[
     chosen = list(names) or list(pipelines)
     for name in chosen:
         if name not in pipelines:
-            raise EosError(f"There is no pipeline {name}.", f"Use one of {', '.join(pipelines)}. {NAME_MODULES}")
+            near = difflib.get_close_matches(name, pipelines, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            known = f"The pipelines are: {', '.join(pipelines)}."
+            raise EosError(f"There is no pipeline {name}.", f"{hint}{known}" + f" {NAME_MODULES}" * (not near))
     return [pipelines[name] for name in chosen]
 
 
@@ -87,20 +93,37 @@ def import_all(names: Iterable[str]) -> Iterator[ModuleType]:
 
 
 def import_module(name: str) -> ModuleType:
-    """Import a module that declares pipelines. The error names the module and a remedy."""
+    """Import a module that declares pipelines. The error names the module, the line of code and a remedy."""
     try:
         return importlib.import_module(name)
     except EosError:
         raise
-    except (ImportError, TypeError, ValueError) as error:
-        raise EosError(
-            f"Module {name} cannot be imported: {error}.",
-            "Check its name (as in `import`, not a path), and that it is installed or in PYTHONPATH.",
-        ) from error
     except Exception as error:
-        remedy = "Fix the module."
-        if "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error):
-            remedy = (
-                "Declare the return type of a UDF as an object (StringType()), and create columns in the transform."
-            )
-        raise EosError(f"Module {name} raises {type(error).__name__}: {str(error).rstrip('.')}.", remedy) from error
+        place = line_of(name, error)
+        if isinstance(error, ImportError | TypeError | ValueError) and not place:
+            raise EosError(
+                f"Module {name} cannot be imported: {str(error).rstrip('.')}.",
+                "Check its name (as in `import`, not a path), and that it is installed or in PYTHONPATH.",
+            ) from error
+        problem = f"Module {name} raises {type(error).__name__}: {str(error).rstrip('.')}"
+        raise EosError(f"{problem} ({place})." if place else f"{problem}.", remedy_for(error)) from error
+
+
+def line_of(name: str, error: Exception) -> str:
+    """The line of this module, or of another one of its package, that failed while it was imported."""
+    package = name.partition(".")[0]
+    frames = traceback.walk_tb(error.__traceback__)
+    own = [
+        traceback.FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in frames
+        if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"].partition(".")[0] == package
+    ]
+    return f"{own[-1].filename}, line {own[-1].lineno}: {own[-1].line}" if own else ""
+
+
+def remedy_for(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"Install {error.name} for {sys.executable}, or correct the import."
+    if "SESSION_OR_CONTEXT_NOT_EXISTS" in str(error):
+        return "Declare the return type of a UDF as an object (StringType()), and create columns in the transform."
+    return "Correct the module."

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from eos_assets.declare.code_version import CodeVersion, docstring_of, name_of
-from eos_assets.declare.options import Batching, Options
+from eos_assets.declare.options import Batching, Options, check_options, check_parameters
 from eos_assets.declare.pipeline import Fold, Pipeline
 from eos_assets.declare.topic import Topic, as_topic, as_topics
 
@@ -51,6 +51,8 @@ def stateful(
             "batching": STATEFUL_BATCHING,
         }
         merged: Options = {**defaults, **options}
+        check_options(merged["name"], merged)
+        check_parameters(merged["name"], fold, "records", "state")
         return Pipeline(
             source=topic,
             sinks=sinks,

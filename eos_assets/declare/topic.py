@@ -30,15 +30,15 @@ class Topic:
     delete_retention_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", str(self.name)) or self.name in (".", ".."):
             raise EosError(
                 f"{self.name!r} is not a valid topic name.",
                 "Use at most 249 letters, digits, '.', '_' and '-'.",
             )
         for setting in ("partitions", "replication", "min_insync_replicas"):
             value = getattr(self, setting)
-            if value is not None and value < 1:
-                raise EosError(f"Topic {self.name}: {setting}={value} is not valid.", "Use at least 1.")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise EosError(f"Topic {self.name}: {setting}={value!r} is not valid.", "Use a number, at least 1.")
 
     def config(self, brokers: int) -> dict[str, str]:
         """The topic's settings on a cluster with this number of brokers."""
@@ -64,7 +64,11 @@ class Topic:
 
 def as_topic(topic: Topic | str) -> Topic:
     """A topic, from its declaration or its name."""
-    return Topic(topic) if isinstance(topic, str) else topic
+    if isinstance(topic, str):
+        return Topic(topic)
+    if not isinstance(topic, Topic):
+        raise EosError(f"{topic!r} is not a topic.", "Use the name of the topic, or an eos.Topic.")
+    return topic
 
 
 def as_topics(topics: Topic | str | Sequence[Topic | str]) -> tuple[Topic, ...]:

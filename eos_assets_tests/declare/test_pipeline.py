@@ -7,6 +7,7 @@ from dagster._core.definitions.utils import DISALLOWED_NAMES
 
 from eos_assets.declare.options import RESERVED, Unique
 from eos_assets.declare.pipeline import pipeline
+from eos_assets.declare.stateful import stateful
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 
@@ -48,8 +49,27 @@ def test_a_pipeline_with_a_bad_name_is_refused(name: str) -> None:
         ({"tags": {"a": 1}}, "the tag 'a': 1 is not valid"),
         ({"group": "sales-online"}, "group='sales-online' is not valid"),
         ({"metadata": {1: "a"}}, "the name 1 of a metadata entry is not valid"),
+        ({"on_eror": "stop"}, r"on_eror is not an option\.\n.*Did you mean on_error\?"),
+        ({"batching": 1000}, r"batching=1000 is not valid\.\n.*eos\.Batching"),
+        ({"unique": "key"}, r"unique='key' is not valid\.\n.*eos\.Unique"),
+        ({"drops": "yes"}, r"drops='yes' is not valid"),
+        ({"generation": "2"}, r"generation='2' is not valid"),
+        ({"sink": [5]}, "5 is not a topic"),
     ],
 )
 def test_an_invalid_declaration_is_refused(declared: dict[str, Any], problem: str) -> None:
     with pytest.raises(EosError, match=problem):
         pipeline(**{"source": Topic("s"), "sink": Topic("t"), "name": "p", **declared})(lambda records: records)
+
+
+@pytest.mark.parametrize("partitions", [0, "3"])
+def test_a_topic_with_an_invalid_number_of_partitions_is_refused(partitions: Any) -> None:
+    with pytest.raises(EosError, match=f"Topic t: partitions={partitions!r} is not valid"):
+        Topic("t", partitions=partitions)
+
+
+def test_a_function_with_other_parameters_is_refused() -> None:
+    with pytest.raises(EosError, match=r"Pipeline p: the function takes \(\) instead of \(records\)"):
+        pipeline(source="s", sink="t", name="p")(lambda: None)  # type: ignore[arg-type, misc]
+    with pytest.raises(EosError, match=r"Pipeline p: the function takes \(records\) instead of \(records, state\)"):
+        stateful(source="s", sink="t", name="p", state="n bigint")(lambda records: records)  # type: ignore[arg-type, misc]

@@ -69,8 +69,32 @@ def test_two_pipelines_of_one_name_are_refused(folder: Path) -> None:
 def test_an_unknown_pipeline_or_module_is_named() -> None:
     with pytest.raises(EosError, match=r"There is no pipeline nosuch\.\n.*squares"):
         find_pipeline("nosuch", [MISSION])
+    with pytest.raises(EosError, match=r"There is no pipeline sqares\.\n.*Did you mean squares\?"):
+        find_pipeline("sqares", [MISSION])
     with pytest.raises(EosError, match=r"Module no\.such cannot be imported"):
         find_pipelines(["no.such"])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "remedy"),
+    [
+        (
+            "import nosuch_module",
+            "raises ModuleNotFoundError: No module named 'nosuch_module'",
+            "Install nosuch_module",
+        ),
+        ("from math import nosuch", "raises ImportError: cannot import name 'nosuch'", "Correct the module"),
+        ("len(5)", r"raises TypeError: object of type 'int' has no len\(\)", "Correct the module"),
+        ("{}['eur']", "raises KeyError: 'eur'", "Correct the module"),
+    ],
+)
+def test_a_module_that_raises_is_named_with_its_line(folder: Path, line: str, problem: str, remedy: str) -> None:
+    file = folder / "eos_test_raises.py"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(EosError, match=rf"Module eos_test_raises {problem}") as error:
+        find_pipelines(["eos_test_raises"])
+    assert f"({file}, line 2: {line})." in error.value.problem
+    assert error.value.remedy.startswith(remedy)
 
 
 def test_without_any_pipeline_the_error_names_the_ways_to_declare_one(folder: Path) -> None:
