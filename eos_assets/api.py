@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 from eos_assets.declare import pipeline as declaration
 from eos_assets.declare import stateful as stateful_declaration
 from eos_assets.declare.check import Check, Finding
+from eos_assets.errors import EosError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,12 +125,22 @@ def evaluation_of(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, 
 
     def evaluate(pipeline: declaration.Pipeline, spark: "SparkSession", kafka: "Connection") -> Finding:
         from eos_assets.context import PipelineContext
+        from eos_assets.transform.user_code import checking, type_name
         from eos_assets.verify.proof import Proof
         from eos_assets.verify.topic_frames import TopicFrames
         from eos_assets.verify.window.reader import read_window
 
         context = PipelineContext(pipeline, spark, kafka)
-        return rule(Proof(TopicFrames(context, read_window(context, full=True))))
+        proof = Proof(TopicFrames(context, read_window(context, full=True)))
+        with checking(pipeline, rule.__name__):
+            finding: object = rule(proof)
+        if not isinstance(finding, Finding):
+            returned = type_name(finding)
+            raise EosError(
+                f"Check {rule.__name__} of pipeline {pipeline.name} returned {returned} instead of a Finding.",
+                "Return `proof.finding(…)` or `proof.not_evaluated(…)`.",
+            )
+        return finding
 
     return evaluate
 

@@ -8,12 +8,14 @@ from types import FunctionType
 
 from eos_assets.declare.code_version import plain_function
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.errors import EosError
+from eos_assets.errors import Code, EosError
 from eos_assets.log.ranges import OffsetRange, describe_ranges
 from eos_assets.transform.spark_errors import INSTALLED, classify
 
 #: Packages of ours whose lines are not the user's: they call the function, or the function calls them.
-ENGINE = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("declare", "transform", "state", "run"))
+ENGINE = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("declare", "transform", "state", "run", "verify"))
+#: Packages whose errors name their class in the text, or carry the text of another error.
+SPARK = ("pyspark", "py4j", "grpc")
 
 
 @contextmanager
@@ -28,8 +30,25 @@ def planning(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> Iterator[None
         line = own_line(failure) or reported.line_of_code or definition(pipeline)
         problem = f"The transform of {pipeline.name} cannot be planned{in_ranges(pipeline, ranges)}"
         raise EosError(
-            f"{problem}: {reported.message} ({line}). Nothing of this attempt was written.",
+            f"{problem}: {describe(failure)} ({line}). Nothing of this attempt was written.",
             "Correct the transform.",
+        ) from failure
+
+
+@contextmanager
+def checking(pipeline: Pipeline, check: str) -> Iterator[None]:
+    """Wrap a call of a check that the user declares, and raise what it raises with the line of code."""
+    try:
+        yield
+    except EosError:
+        raise
+    except Exception as failure:
+        reported = classify(failure)
+        if reported.code is not Code.TRANSFORM_RAISED:  # a lost worker or broker is not an error of the check
+            raise
+        line = own_line(failure) or reported.line_of_code
+        raise EosError(
+            f"Check {check} of pipeline {pipeline.name} raises: {describe(failure)} ({line}).", "Correct the check."
         ) from failure
 
 
@@ -65,6 +84,13 @@ def type_name(value: object) -> str:
 
 def in_ranges(pipeline: Pipeline, ranges: Sequence[OffsetRange]) -> str:
     return f" for {describe_ranges(pipeline.source.name, ranges)}" if ranges else ""
+
+
+def describe(failure: Exception) -> str:
+    """One line that describes an error of the user's function."""
+    if type(failure).__module__.partition(".")[0] in SPARK:
+        return classify(failure).message
+    return f"{type(failure).__name__}: {failure}"
 
 
 def own_line(failure: BaseException) -> str:
