@@ -10,6 +10,7 @@ from eos_assets.cli.console import console
 from eos_assets.cli.options import pipeline_options
 from eos_assets.cli.target import prepare
 from eos_assets.errors import EosError
+from eos_assets.transform.spark_errors import summarize
 
 
 @click.command("audit")
@@ -48,8 +49,8 @@ def query(tables: AuditTables, sql: str) -> tuple[list[str], list[tuple[object, 
         result = tables.context.spark.sql(sql).limit(1000)
         return result.columns, [tuple(row) for row in result.collect()]
     except Exception as failure:
-        reason, name = str(failure).splitlines()[0], tables.context.pipeline.name
+        reason, name = summarize(failure).rstrip("."), tables.context.pipeline.name
         raise EosError(
-            f"Spark cannot run the query: {reason}",
+            f"Spark cannot run the query: {reason}.",
             f"Check the statement. The tables are {', '.join(TABLES)}; `eos audit {name}` writes them.",
         ) from failure

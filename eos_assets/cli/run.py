@@ -137,6 +137,8 @@ def follow_positions(
                 task, start = bars[plan.partition]
                 progress.update(task, completed=plan.position - start)
         if last:
+            for task, _ in bars.values():  # a bar without progress has nothing to add to the error
+                progress.update(task, visible=progress.tasks[task].completed > 0)
             return
 
 

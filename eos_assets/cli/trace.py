@@ -69,14 +69,15 @@ def transaction(link: Link) -> tuple[str, ...]:
 
 def pipelines_of(topic: str, from_source: bool, modules: tuple[str, ...]) -> list[Pipeline]:
     """The pipelines that read this topic, or write it."""
-    chosen = []
+    by_topic: dict[str, list[Pipeline]] = {}
     for pipeline in choose_pipelines((), modules):
-        written = {sink.name for sink in pipeline.sinks} | {pipeline.names().dead_letters}
-        if topic == pipeline.source.name if from_source else topic in written:
-            chosen.append(pipeline)
-    if not chosen:
+        written = [*(sink.name for sink in pipeline.sinks), pipeline.names().dead_letters]
+        for name in [pipeline.source.name] if from_source else written:
+            by_topic.setdefault(name, []).append(pipeline)
+    if topic not in by_topic:
         raise EosError(
             f"No pipeline {'reads' if from_source else 'writes'} {topic}.",
-            "`eos trace TOPIC PARTITION OFFSET` takes a sink, with --source it takes a source.",
+            f"Use one of {', '.join(by_topic)}. `eos trace TOPIC PARTITION OFFSET` takes a sink, with --source it"
+            " takes a source.",
         )
-    return chosen
+    return by_topic[topic]

@@ -206,7 +206,7 @@ def refuse_unknown(environ: Mapping[str, str]) -> None:
     for name in environ:
         if name.startswith(PREFIX) and name not in VARIABLES:
             near = difflib.get_close_matches(name, VARIABLES, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = f"Did you mean {near[0]}? " if near else ""
             raise EosError(
                 f"The environment variable {name} is not a setting of eos_assets.",
                 f"{hint}`eos settings` lists all of them; unset {name}.",

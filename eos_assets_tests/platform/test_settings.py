@@ -44,8 +44,8 @@ def test_a_default_follows_the_home_that_is_set() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("EOS_PROFIL", "dev", "did you mean EOS_PROFILE?"),
-        ("EOS_KAFKA_PASSWROD", "x", "did you mean EOS_KAFKA_PASSWORD?"),
+        ("EOS_PROFIL", "dev", "Did you mean EOS_PROFILE?"),
+        ("EOS_KAFKA_PASSWROD", "x", "Did you mean EOS_KAFKA_PASSWORD?"),
         ("EOS_PROFILE", "prodution", "Did you mean production?"),
         ("EOS_KAFKA_SECURITY_PROTOCOL", "sasl-ssl", "Did you mean SASL_SSL?"),
         ("EOS_KAFKA_SASL_MECHANISM", "scram_sha_512", "Did you mean SCRAM-SHA-512?"),

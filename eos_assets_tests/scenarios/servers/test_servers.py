@@ -259,5 +259,5 @@ def test_without_kafka_the_remedy_is_printed(home: Path, monkeypatch: pytest.Mon
 
 
 def test_a_wrong_setting_is_refused_by_its_name(connection: Connection) -> None:
-    assert "did you mean EOS_KAFKA_PORT" in eos("status", status=1, EOS_KAFKA_PROT="1").stderr
+    assert "Did you mean EOS_KAFKA_PORT" in eos("status", status=1, EOS_KAFKA_PROT="1").stderr
     assert "EOS_KAFKA_PORT=abc is not a port" in eos("status", status=1, EOS_KAFKA_PORT="abc").stderr
