@@ -108,28 +108,45 @@ def fold(
 
 
 def starts_of_last_records(connection: Connection, topic: str, ends: dict[int, int], count: int) -> dict[int, int]:
-    """Partition → the offset at which its last `count` visible records start, without partitions that have none. The
-    last offsets may be markers and aborted records."""
+    """Partition → the offset at which its share of the last `count` visible records starts, without partitions that
+    have none. The last offsets may be markers and aborted records."""
     consumer = open_consumer(connection)
     try:
         messages = {p: read_last_records(consumer, topic, p, end, count) for p, end in ends.items()}
     finally:
         consumer.close()
-    return {p: last[0].offset() or 0 for p, last in messages.items() if last}
+    shares = share(count, {p: len(last) for p, last in messages.items()})
+    return {p: last[-shares[p]].offset() or 0 for p, last in messages.items() if shares[p]}
 
 
 def next_ranges(connection: Connection, topic: str, ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
-    """The ranges up to their first `count` visible records, without those that have none."""
+    """The ranges up to their share of the first `count` visible records, without those that have none."""
     consumer = open_consumer(connection)
     try:
         messages = [(r, read_range(consumer, topic, r.partition, r.start, r.end, count)) for r in ranges if r.size]
     finally:
         consumer.close()
-    return [OffsetRange(r.partition, r.start, (first[-1].offset() or 0) + 1) for r, first in messages if first]
+    shares = share(count, {r.partition: len(first) for r, first in messages})
+    return [
+        OffsetRange(r.partition, r.start, (first[shares[r.partition] - 1].offset() or 0) + 1)
+        for r, first in messages
+        if shares[r.partition]
+    ]
+
+
+def share(count: int, available: dict[int, int]) -> dict[int, int]:
+    """How many of `count` records each partition shows: the same number, as far as it has them."""
+    shares = dict.fromkeys(available, 0)
+    while remaining := [p for p in available if shares[p] < available[p]]:
+        for partition in remaining:
+            if sum(shares.values()) == count:
+                return shares
+            shares[partition] += 1
+    return shares
 
 
 def side_by_side(pipeline: Pipeline, source: "DataFrame", result: "DataFrame", count: int) -> list[Preview]:
-    inputs = source.orderBy("origin.offset", "origin.partition").limit(count).collect()
+    inputs = source.orderBy("origin.partition", "origin.offset").limit(count).collect()
     results: dict[tuple[int, int], list[Row]] = {(row.origin.partition, row.origin.offset): [] for row in inputs}
     for row in collect_results(pipeline, result):
         if row.origin is None:
