@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from eos_assets.errors import EosError
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -57,9 +55,7 @@ def output(
     }
     for name, column in columns.items():
         if column is not None and not isinstance(column, str | Column):
-            raise EosError(
-                f"eos.output: {name}={column!r} is not a column.", f"Use the name of a column, or f.lit({column!r})."
-            )
+            raise TypeError(f"eos.output: {name}={column!r} is not a column: use its name, or f.lit({column!r})")
     chosen = {
         name: f.col(column) if isinstance(column, str) else column
         for name, column in columns.items()

@@ -96,8 +96,9 @@ def import_module(name: str) -> ModuleType:
     """Import a module that declares pipelines. The error names the module, the line of code and a remedy."""
     try:
         return importlib.import_module(name)
-    except EosError:
-        raise
+    except EosError as error:
+        place = line_of(name, error)
+        raise EosError(f"{error.problem.removesuffix('.')} ({place}).", error.remedy) if place else error from error
     except Exception as error:
         place = line_of(name, error)
         if isinstance(error, ImportError | TypeError | ValueError) and not place:

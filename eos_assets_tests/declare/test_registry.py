@@ -97,6 +97,16 @@ def test_a_module_that_raises_is_named_with_its_line(folder: Path, line: str, pr
     assert error.value.remedy.startswith(remedy)
 
 
+def test_an_invalid_declaration_is_named_with_its_line(folder: Path) -> None:
+    file = folder / "eos_test_invalid.py"
+    file.write_text("import eos_assets as eos\n\nlarge = eos.Topic('large', partitions=0)\n")
+    with pytest.raises(EosError) as error:
+        find_pipelines(["eos_test_invalid"])
+    line = "large = eos.Topic('large', partitions=0)"
+    assert error.value.problem == f"Topic large: partitions=0 is not valid ({file}, line 3: {line})."
+    assert error.value.remedy == "Use a number, at least 1."
+
+
 def test_without_any_pipeline_the_error_names_the_ways_to_declare_one(folder: Path) -> None:
     (folder / "eos_test_empty.py").write_text("")
     assert find_pipelines(["eos_test_empty"]) == {}
