@@ -143,6 +143,8 @@ class Demo:
         show_materializations(self.results)
         rows = [row for name, result in self.results for row in checks.rows(name, result)]
         checks.show(rows)
+        passed = sum(row["passed"] for row in rows)
+        console().print(f"{passed} of {len(rows)} checks passed; {committed:,} of {count:,} integers squared.")
         return committed == count and all(row["passed"] or row["severity"] == "WARN" for row in rows)
 
     def materialize(self, pipeline: Pipeline, activity: str, config: dict[str, object]) -> None:

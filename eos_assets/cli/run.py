@@ -168,7 +168,7 @@ def show(report: RunReport) -> None:
         if o.reason:
             console().print(f"partition {o.partition}: {o.reason}", markup=False)
     written = sum(o.records_in for o in rows)
-    ending = "complete" if report.complete else f"gave up after {report.attempts} attempt(s)"
-    console().print(f"{ending}: {written:,} records in {report.seconds:.1f} s", markup=False)
+    ending = "complete" if report.complete else f"gave up at attempt {report.attempts}"
+    console().print(f"{ending}: {written:,} record{'s' * (written != 1)} in {report.seconds:.1f} s", markup=False)
     if not report.complete and report.failures:
         console().print(f"last failure: {report.failures[-1]}", markup=False)

@@ -48,7 +48,7 @@ class RunReport:
             return f"{self.pipeline}: {self.nothing_new()}"
         written = sum(entry.records_out for entry in self.entries)
         read = sum(entry.records_in for entry in self.entries)
-        ending = "complete" if self.complete else f"gave up after {self.attempts} attempt(s)"
+        ending = "complete" if self.complete else f"gave up at attempt {self.attempts}"
         return (
             f"{self.pipeline}: {ending}; {read:,} records in, {written:,} out, in {len(self.entries):,} transaction(s) "
             f"of run {short_run_id(self.run)}"
