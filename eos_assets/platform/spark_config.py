@@ -9,6 +9,7 @@ from eos_assets.platform.settings import Settings
 from eos_assets.transform.arrow_batches import BATCH_BYTES, DEFAULT_LIMIT
 
 LOG4J = Path(__file__).with_name("spark-log4j2.properties")
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 #: All cores, and four attempts per task: plain `local[*]` never retries a task.
 IN_PROCESS = "local[*,4]"
@@ -31,7 +32,9 @@ def session_config(address: str, settings: Settings) -> dict[str, str]:
     """The configuration for `SparkSession.builder`, for any address."""
     if address.startswith("sc://"):
         return {"spark.remote": address, **SESSION}
-    return cluster_config(address, settings)
+    config = cluster_config(address, settings)
+    config[JAVA_OPTIONS] += " -Deos.log.level=off"
+    return config
 
 
 def cluster_config(master: str, settings: Settings) -> dict[str, str]:
@@ -53,7 +56,7 @@ def cluster_config(master: str, settings: Settings) -> dict[str, str]:
         **SESSION,
     }
     config["spark.driver.memory"] = "2g"
-    config["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # the path may contain spaces
+    config[JAVA_OPTIONS] = f'-Dlog4j2.configurationFile="{LOG4J}"'  # the path may contain spaces
     if master.startswith("local"):  # other workers get this package only with their tasks
         config["spark.python.daemon.module"] = "eos_assets.platform.worker_startup"
     if master.startswith("local") or f"//{LOOPBACK}:" in master:
