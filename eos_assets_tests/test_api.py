@@ -92,6 +92,34 @@ def test_deliveries_of_nothing_are_empty(make_lab: MakeLab, spark: SparkSession,
     assert findings[-1] == eos.Finding("no_half_is_three", detail="no half is 3")
 
 
+def test_a_check_that_raises_or_returns_no_finding_is_named(
+    make_lab: MakeLab, spark: SparkSession, connection: Connection
+) -> None:
+    halves, thirds = declare_halves(), declare_halves()
+
+    @halves.check
+    def misnamed(proof: eos.Proof) -> eos.Finding:
+        return proof.finding(proof.deliveries().where("output.valeu < 0"), holds="none", broken="some")
+
+    @thirds.check
+    def true(proof: eos.Proof) -> eos.Finding:
+        return True  # type: ignore[return-value]
+
+    for pipeline, problem in (
+        (halves, "misnamed of pipeline .* raises: .*valeu"),
+        (thirds, "true of .* returned bool"),
+    ):
+        make_lab(pipeline=pipeline)
+        with pytest.raises(eos.EosError, match=f"Check {problem}") as error:
+            pipeline.verify(spark=spark, kafka=connection)
+        assert ("in misnamed: return proof.finding(" in error.value.problem) == (pipeline is halves)
+
+
+def test_an_output_that_is_not_a_column_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(TypeError, match=r"value=5 is not a column: use its name, or f\.lit\(5\)"):
+        eos.output(eos.testing.sample_records(spark, []), value=5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("imported", "absent"),
     [("eos_assets.sink.task", "eos_assets.verify"), ("eos_assets.cli", "pyarrow"), ("eos_assets.cli", "pyspark")],
