@@ -46,7 +46,6 @@ class TableState:
     name: str
     path: str
     rows: int
-    columns: dict[str, str]
 
 
 class AuditTables:
@@ -164,9 +163,7 @@ class AuditTables:
 
     def state(self, table: str, rows: int | None) -> TableState:
         """A table after its update. Spark counts only the rows that it has made."""
-        frame = self.read(table)
-        columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        return TableState(table, self.path(table), frame.count() if rows is None else rows, columns)
+        return TableState(table, self.path(table), self.read(table).count() if rows is None else rows)
 
     def partition_rows(self) -> pa.Table:
         """One row per source partition: its position, its lag, and how far it is proven."""
