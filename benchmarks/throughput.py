@@ -22,6 +22,7 @@ from rich.table import Table
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.topic import Topic
+from eos_assets.experiment.baselines import delivery_of
 from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
@@ -67,7 +68,7 @@ def ours(mode: Mode) -> Callable[[SparkSession, Connection, int], float]:
         pipeline = replace(squares, name=f"squares_{turn}", sinks=(Topic(f"ours-{turn}", partitions=3),))
         create_topics(pipeline.own_topics(mode), connection)
         start = time.monotonic()
-        report = run_pipeline(pipeline, spark, connection, RunOptions(mode=mode))
+        report = run_pipeline(pipeline, spark, connection, RunOptions(mode=mode, delivery=delivery_of(mode)))
         seconds = time.monotonic() - start
         assert report.complete, report.failures
         assert sum(outcome.records_out for outcome in report.summary()) == COUNT
