@@ -15,10 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from eos_assets.kafka.headers import Header
 
-PRODUCER = 0
+PRODUCER, CONSUMER = 0, 1
 MSG_F_COPY = 0x2
 EVENT_DR = 0x1
 PURGE_QUEUE, PURGE_INFLIGHT = 0x1, 0x2
+#: A consumer without a group has nothing to leave when it is destroyed.
+DESTROY_WITHOUT_CLOSE = 0x8
 
 #: rd_kafka_message_t
 MESSAGE = np.dtype(
@@ -106,6 +108,8 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "conf_destroy": (None, [c_void_p]),
     "new": (c_void_p, [c_int, c_void_p, c_char_p, c_size_t]),
     "destroy": (None, [c_void_p]),
+    "destroy_flags": (None, [c_void_p, c_int]),
+    "version": (c_int, []),
     "topic_new": (c_void_p, [c_void_p, c_char_p, c_void_p]),
     "topic_name": (c_char_p, [c_void_p]),
     "topic_destroy": (None, [c_void_p]),
@@ -118,6 +122,15 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "outq_len": (c_int, [c_void_p]),
     "purge": (c_int, [c_void_p, c_int]),
     "queue_get_main": (c_void_p, [c_void_p]),
+    "queue_get_consumer": (c_void_p, [c_void_p]),
+    "poll_set_consumer": (c_int, [c_void_p]),
+    "assign": (c_int, [c_void_p, c_void_p]),
+    "consume_batch_queue": (c_ssize_t, [c_void_p, c_int, c_void_p, c_size_t]),
+    "message_timestamp": (c_int64, [c_void_p, POINTER(c_int)]),
+    "header_get_all": (
+        c_int,
+        [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_void_p), POINTER(c_size_t)],
+    ),
     "queue_poll": (c_void_p, [c_void_p, c_int]),
     "queue_destroy": (None, [c_void_p]),
     "event_type": (c_int, [c_void_p]),
@@ -162,6 +175,12 @@ class Library:
 
 
 library = Library()
+#: These are called for every record that is read. They are so short that giving way to other threads takes longer.
+_without_giving_way = ctypes.PyDLL(cimpl.__file__)
+destroy_message = _without_giving_way.rd_kafka_message_destroy
+destroy_message.restype, destroy_message.argtypes = None, [c_void_p]
+message_headers = _without_giving_way.rd_kafka_message_headers
+message_headers.restype, message_headers.argtypes = c_int, [c_void_p, POINTER(c_void_p)]
 
 #: The types of the arguments of `produceva` before the headers.
 RECORD_ARGUMENTS = (VTYPE_RKT, VTYPE_PARTITION, VTYPE_VALUE, VTYPE_KEY, VTYPE_MSGFLAGS, VTYPE_TIMESTAMP)
@@ -206,8 +225,8 @@ def check_code(code: int) -> None:
         raise KafkaException(kafka_error(code))
 
 
-def new_producer(config: dict[str, Any]) -> int:
-    """The handle of a producer with these settings. The error names a setting that is not valid."""
+def new_client(kind: int, config: dict[str, Any]) -> int:
+    """The handle of a producer or a consumer with these settings. The error names a setting that is not valid."""
     message = ctypes.create_string_buffer(ERROR_SIZE)
     settings = library.conf_new()
     for name, value in config.items():
@@ -215,8 +234,9 @@ def new_producer(config: dict[str, Any]) -> int:
         if library.conf_set(settings, name.encode(), text.encode(), message, ERROR_SIZE):
             library.conf_destroy(settings)
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, message.value.decode()))
-    library.conf_set_events(settings, EVENT_DR)
-    handle = library.new(PRODUCER, settings, message, ERROR_SIZE)
+    if kind == PRODUCER:
+        library.conf_set_events(settings, EVENT_DR)
+    handle = library.new(kind, settings, message, ERROR_SIZE)
     if not handle:
         library.conf_destroy(settings)
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, message.value.decode()))

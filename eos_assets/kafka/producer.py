@@ -91,7 +91,7 @@ class Producer:
     """One librdkafka producer."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self._handle = c.new_producer({**SETTINGS, **config})
+        self._handle = c.new_client(c.PRODUCER, {**SETTINGS, **config})
         self._queue = library.queue_get_main(self._handle)
         self._topics: dict[str, int] = {}
         self._queued = QueuedBytes()

@@ -1,6 +1,35 @@
 """A plain client that shares no code with the project and reads what a read_committed consumer sees."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
+
+
+class Record(NamedTuple):
+    """One record as any client reads it."""
+
+    offset: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def records_of(batches: Iterable[pa.RecordBatch]) -> list[Record]:
+    """The records of Arrow batches."""
+    return [
+        Record(
+            row["offset"],
+            row["key"],
+            row["value"],
+            row["timestamp"],
+            tuple((header["key"], header["value"]) for header in row["headers"]),
+        )
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
 
 
 def read_values(bootstrap_servers: str, topic: str, isolation: str = "read_committed") -> dict[int, list[bytes]]:

@@ -1,0 +1,149 @@
+"""Reads exact ranges of one partition as Arrow batches, past transaction markers and aborted records."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from eos_assets.deadlines import Deadline
+from eos_assets.errors import Code, EosError
+from eos_assets.kafka.arrow_consumer import Fetched, PartitionConsumer, open_partition
+from eos_assets.kafka.reader import ASSIGNED_CONSUMER, READER_GROUP, TIMEOUT_SECONDS, PartitionUnreadable
+from eos_assets.kafka.retries import is_transient
+
+#: The most records and bytes of one batch.
+BATCH_ROWS = 20_000
+BATCH_BYTES = 8 << 20
+#: How long a fetch waits for more records. At the end of a range it need not wait: it knows how many may come.
+FETCH_SECONDS = 0.005
+
+SETTINGS = {
+    **ASSIGNED_CONSUMER,
+    "group.id": READER_GROUP,
+    "check.crcs": True,
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 1,  # by default a full queue stalls the reader for a second
+    "max.partition.fetch.bytes": 500_000,  # larger responses double the CPU of librdkafka
+    "queued.min.messages": BATCH_ROWS,
+    "queued.max.messages.kbytes": 16 << 10,
+}
+
+
+@dataclass(frozen=True)
+class PartitionRange:
+    """The offsets [start, end) of one partition of a topic."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class RangeTruncated(EosError):
+    """Records of a range were deleted before they were read. The next plan refuses the range."""
+
+    code = Code.TOPIC_UNREADABLE
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"Offset {offset} of {topic}/{partition} was deleted before it was read.",
+            "Run again: the plan names what is missing.",
+        )
+
+
+def read_batches(
+    config: dict[str, Any],
+    wanted: PartitionRange,
+    columns: Sequence[str] = (),
+    *,
+    isolation: str = "read_committed",
+    rows: int = BATCH_ROWS,
+    size: int = BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of a range in their order: `offset`, `key`, `value`, and the columns that are asked for.
+
+    Args:
+        config: the client's configuration.
+        wanted: the range.
+        columns: `timestamp` (milliseconds) and `headers`, which take a call for each record.
+        isolation: `read_uncommitted` also returns records of transactions that are open or aborted.
+        rows: the most records of a batch.
+        size: the most bytes of a batch; a single record may be larger.
+    """
+    if wanted.start >= wanted.end:
+        return
+    settings = {**config, **SETTINGS, "isolation.level": isolation}
+    consumer = open_partition(settings, wanted.topic, wanted.partition, wanted.start, columns)
+    try:
+        for fetched in fetch_range(consumer, wanted, rows):
+            yield from split_by_size(to_batch(fetched), size)
+    finally:
+        consumer.close()
+
+
+def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int) -> Iterator[Fetched]:
+    """What the consumer fetches until nothing before the end of the range can follow."""
+    position, deadline = wanted.start, Deadline(TIMEOUT_SECONDS)
+    while position < wanted.end:
+        if deadline.passed:
+            raise PartitionUnreadable(wanted.topic, wanted.partition, position, wanted.end)
+        fetched = consumer.fetch(min(rows, wanted.end - position), FETCH_SECONDS)
+        if len(fetched.offsets):
+            check_order(fetched, position, wanted)
+            position = int(fetched.offsets[-1]) + 1
+            deadline.restart()
+            yield before(fetched, wanted.end)
+        for error, offset in fetched.errors:
+            if error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, offset)  # past markers and aborted records
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise RangeTruncated(wanted.topic, wanted.partition, position)
+            elif not is_transient(error):
+                raise KafkaException(error)
+
+
+def check_order(fetched: Fetched, position: int, wanted: PartitionRange) -> None:
+    """Refuse what no consumer may return: a record twice, or one before another."""
+    steps = np.diff(fetched.offsets, prepend=position - 1)
+    if (steps <= 0).any():
+        offset = int(fetched.offsets[np.argmax(steps <= 0)])
+        raise EosError(
+            f"The client returned offset {offset} of {wanted.topic}/{wanted.partition} again or out of order.",
+            "Run again, and report it: this is an error of the client or of the broker.",
+        )
+
+
+def before(fetched: Fetched, end: int) -> Fetched:
+    """The records before an offset."""
+    count = int(np.searchsorted(fetched.offsets, end))
+    if count == len(fetched.offsets):
+        return fetched
+    return Fetched(
+        fetched.offsets[:count],
+        fetched.keys[:count],
+        fetched.values[:count],
+        None if fetched.timestamps is None else fetched.timestamps[:count],
+        None if fetched.headers is None else fetched.headers[:count],
+    )
+
+
+def to_batch(fetched: Fetched) -> pa.RecordBatch:
+    columns = {"offset": pa.array(fetched.offsets), "key": fetched.keys, "value": fetched.values}
+    if fetched.timestamps is not None:
+        columns["timestamp"] = fetched.timestamps
+    if fetched.headers is not None:
+        columns["headers"] = fetched.headers
+    return pa.record_batch(columns)
+
+
+def split_by_size(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """Split a batch so that each is within the limit, or a single record."""
+    if batch.num_rows > 1 and batch.nbytes > size:
+        middle = batch.num_rows // 2
+        yield from split_by_size(batch.slice(0, middle), size)
+        yield from split_by_size(batch.slice(middle), size)
+    elif batch.num_rows:
+        yield batch
