@@ -9,28 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from eos_assets.log.row_digest import PRIME_1, PRIME_4, PRIME_5, SEED, Hashes, finish, mix, rotate
 from eos_assets.verify.sorted_rows import Integers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
-
-
-Hashes = npt.NDArray[np.uint64]
-
-SEED = 42
-PRIME_1, PRIME_2, PRIME_3, PRIME_4, PRIME_5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
 
 
 class UndecidedError(Exception):
@@ -71,16 +56,8 @@ def as_unsigned(column: Integers | int) -> Hashes | np.uint64:
 
 
 def hash_column(column: Hashes | np.uint64, seed: Hashes | np.uint64) -> Hashes:
-    mixed = seed + (PRIME_5 + np.uint64(8))
-    mixed = mixed ^ (rotate(column * PRIME_2, 31) * PRIME_1)
-    mixed = rotate(mixed, 27) * PRIME_1 + PRIME_4
-    mixed = (mixed ^ (mixed >> np.uint64(33))) * PRIME_2
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * PRIME_3
-    return mixed ^ (mixed >> np.uint64(32))  # type: ignore[return-value]
-
-
-def rotate(bits: Hashes | np.uint64, by: int) -> Hashes | np.uint64:
-    return (bits << np.uint64(by)) | (bits >> np.uint64(64 - by))
+    mixed = (seed + (PRIME_5 + np.uint64(8))) ^ mix(column)  # type: ignore[arg-type]
+    return finish(rotate(mixed, 27) * PRIME_1 + PRIME_4)
 
 
 def sql_aggregates(columns: Sequence[str]) -> tuple[str, str]:
@@ -95,11 +72,13 @@ def of_aggregates(n: int, low: int | None, high: int | None) -> Total:
 
 PASS_RESULTS = pa.schema([("kind", pa.string()), ("text", pa.string())])
 
+#: A kind and its values.
+PassResult = tuple[str, Sequence[Any]]
 #: Kind → the values of each row of it.
 PassResults = defaultdict[str, list[list[Any]]]
 
 
-def result_batch(rows: Iterable[tuple[str, Sequence[Any]]]) -> pa.RecordBatch:
+def result_batch(rows: Iterable[PassResult]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [{"kind": kind, "text": json.dumps(values)} for kind, values in rows], PASS_RESULTS
     )
