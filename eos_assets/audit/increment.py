@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from eos_assets.audit.marks import Reached, TablesReached, advance
 from eos_assets.audit.new_entries import Entries, read_new_entries
+from eos_assets.audit.record_reader import read_digests
 from eos_assets.audit.rows import PLACE, dead_letter_rows, delivery_rows, transaction_rows
 from eos_assets.audit.schemas import DEAD_LETTERS, DELIVERIES
 from eos_assets.context import PipelineContext
@@ -26,7 +27,6 @@ from eos_assets.log.provenance import ProvenanceMap
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.provenance_frame import decode_maps
-from eos_assets.verify.record_reader import read_digests
 from eos_assets.verify.topic_frames import union
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from eos_assets.audit.record_reader import read_digests
 from eos_assets.kafka.connection import Connection
 from eos_assets.log.digest import digest_expression
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
-from eos_assets.verify.record_reader import read_digests
 from eos_assets_tests.plugin import MakeTopic
 
 CONTENTS = [None, b"", b"1", b"\xff\x00", b"x" * 31, b"y" * 32, b"z" * 100]

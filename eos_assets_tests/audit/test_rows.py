@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from eos_assets.audit.record_reader import digest, digest_batch
 from eos_assets.audit.rows import delivery_rows, transaction_rows
 from eos_assets.log.ledger import LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.verify.record_reader import digest, digest_batch
 
 HEADERS = [("a", b"1"), ("b", None)]
 

@@ -4,29 +4,35 @@ If a total differs, or an invariant cannot be decided from totals, the result is
 (`rows`), which shows the records in question. docs/decisions/0013 gives the reasons.
 """
 
-import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eos_assets.errors import Code
-from eos_assets.kafka.headers import UnreadableHeadersError
+from eos_assets.kafka.range_reader import PartitionRange
 from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.transform.arrow_batches import LARGE_BYTES, arrow_batch_limit
+from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.transform.business_key import repeated_keys
-from eos_assets.transform.result_schema import apply_transform, fail_if_large, worker_rows
+from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import read_records
 from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.observations import Observation, Observations
 from eos_assets.verify.recomputation import Recomputation, leave_out
-from eos_assets.verify.record_reader import read_digests
 from eos_assets.verify.scope import ProofScope
 from eos_assets.verify.topic_frames import union
 from eos_assets.verify.totals.map_reader import MapClaims, MapReader
-from eos_assets.verify.totals.sink_pass import SinkPass, add_by_place, add_by_transaction
+from eos_assets.verify.totals.sink_pass import add_by_place, add_by_transaction
+from eos_assets.verify.totals.topic_pass import (
+    SinkPartitionPass,
+    SourcePartitionPass,
+    TopicPass,
+    run_here,
+    topic_task,
+)
 from eos_assets.verify.totals.total import (
     PASS_RESULTS,
     ObservedTotals,
@@ -70,61 +76,81 @@ class TotalsPasses:
             return self.run_job()
 
     def run_job(self) -> PassResults:
-        """Run all passes in one Spark job, except those along sinks with few new records."""
+        """Run all passes in one Spark job, except those over partitions with few new records."""
         self.observed.clear()
-        results = PassResults(list)
-        frames = self.source_passes()
-        if not self.read_few(results):
-            frames = [*self.sink_passes(), *frames]  # the longest tasks first
+        results, config = PassResults(list), self.recomputation.context.kafka.config()
+        frames = self.source_frames()
+        passes: list[TopicPass] = [*self.sink_passes(), *self.source_passes()]
+        if sum(one.range.end - one.range.start for one in passes) <= FEW_RECORDS:
+            add_results(results, run_here(self.scope, config, passes))
+        else:
+            frames = [self.frame_of(passes, config), *frames]  # the longest tasks first
         if frames:
             add_results(results, [union(frames).toArrow()])
         for kind, values in self.observed.values().items():
             results[kind].append(values)
         return results
 
-    def read_few(self, results: PassResults) -> bool:
-        """Read sinks with few new records here, without Spark. Returns whether that was done."""
-        ranges = {number: self.recomputation.window.ranges(topic) for number, topic in enumerate(self.scope.topics)}
-        if sum(r.size for chosen in ranges.values() for r in chosen) > FEW_RECORDS:
-            return False
-        with contextlib.suppress(UnreadableHeadersError):  # Spark can read those
-            records = read_digests(self.recomputation.context.kafka, self.scope.topics, ranges)
-            add_results(results, SinkPass(self.scope, self.claims.messages).run(records))
-            return True
-        return False
-
-    def sink_passes(self) -> list["DataFrame"]:
-        """One pass along each sink with new records, and along the dead letters."""
-        window = self.recomputation.window
-        return [
-            self.sink_pass(n) for n, topic in enumerate(self.scope.topics) if any(r.size for r in window.ranges(topic))
-        ]
-
-    def sink_pass(self, number: int) -> "DataFrame":
+    def frame_of(self, passes: "Sequence[TopicPass]", config: dict[str, Any]) -> "DataFrame":
+        """One task for each pass."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        scope = self.scope
-        messages = {place: named for place, named in self.claims.messages.items() if place[0] == number}
-        columns = ("topic", "sink_partition", "sink_offset", f"{fail_if_large('`key`')} AS key", "digest")
-        records = self.recomputation.frames.sink_records(number, "read_committed").selectExpr(*columns)
-        schema = from_arrow_schema(PASS_RESULTS)
-        return records.mapInArrow(lambda batches: SinkPass(scope, messages).run(batches), schema)
+        indexes = self.recomputation.context.spark.range(0, len(passes), 1, len(passes))
+        return indexes.mapInArrow(topic_task(self.scope, config, passes), from_arrow_schema(PASS_RESULTS))
 
-    def source_passes(self) -> list["DataFrame"]:
-        """The passes over the source: its visible records, the recomputed outputs, repeated and misplaced keys."""
+    def sink_passes(self) -> list[SinkPartitionPass]:
+        """One pass along each partition with new records, of the sinks and of the dead letters."""
+        return [
+            SinkPartitionPass(
+                number,
+                PartitionRange(topic, r.partition, r.start, r.end),
+                self.claims.messages.get((number, r.partition), []),
+            )
+            for number, topic in enumerate(self.scope.topics)
+            for r in self.recomputation.window.ranges(topic)
+            if r.size
+        ]
+
+    def source_passes(self) -> list[SourcePartitionPass]:
+        """One pass over each partition of the source of an Arrow pipeline."""
+        context, window = self.recomputation.context, self.recomputation.window
+        pipeline, names = context.pipeline, context.names
+        if not pipeline.takes_batches:
+            return []
+        function = ArrowFunction.of(pipeline) if self.runs_again() else None
+        return [
+            SourcePartitionPass(
+                PartitionRange(pipeline.source.name, r.partition, r.start, r.end),
+                function,
+                frozenset(offset for partition, offset in self.claims.set_aside if partition == r.partition),
+                {sink.name: self.scope.topics.index(names.sink(sink.name)) for sink in pipeline.sinks},
+            )
+            for r in window.retained
+        ]
+
+    def source_frames(self) -> list["DataFrame"]:
+        """The passes of Spark over the source: repeated and misplaced keys and, of a pipeline of DataFrames, visible
+        records and recomputed outputs."""
         pipeline, window = self.recomputation.context.pipeline, self.recomputation.window
         frames: list[DataFrame] = []
-        if pipeline.deterministic and window.recomputable:
+        if not pipeline.takes_batches and self.runs_again():
             frames.append(self.recompute())
-        elif pipeline.drops and window.retained:
-            raise UndecidedError("what a transform drops is not known without running it again")
-        if window.retained and "visible" not in self.observed:
+        if not pipeline.takes_batches and window.retained and "visible" not in self.observed:
             frames.append(self.visible())
         if window.retained and pipeline.unique:
             frames.append(count_rows("repeated", repeated_keys(self.recomputation.frames.source(), pipeline)))
         if self.recomputation.state and window.retained and pipeline.on_error == "stop":
             frames.append(count_rows("misplaced", self.recomputation.frames.misplaced()))
         return frames
+
+    def runs_again(self) -> bool:
+        """Whether the transform runs again."""
+        pipeline, window = self.recomputation.context.pipeline, self.recomputation.window
+        if pipeline.deterministic and window.recomputable:
+            return True
+        if pipeline.drops and window.retained:
+            raise UndecidedError("what a transform drops is not known without running it again")
+        return False
 
     def visible(self) -> "DataFrame":
         """Add up the visible source records."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from eos_assets.verify.scope import ProofScope, count_by_transaction, expected_partitions, lookup
 from eos_assets.verify.sorted_rows import Integers, changes, integers
 from eos_assets.verify.totals.map_reader import MapMessage, MapRows, MergedMaps
-from eos_assets.verify.totals.total import NOTHING, Total, hash_rows, result_batch, total
+from eos_assets.verify.totals.total import NOTHING, PassResult, Total, hash_rows, result_batch, total
 from eos_assets.worker_path import drop_archives
 
 #: Topic number and partition.
@@ -156,32 +156,61 @@ def content_total(
     return total(hash_rows(digests, offsets, sources, *place))
 
 
+class VisibleTotals:
+    """Adds up source records, in all and by the transaction that covers each."""
+
+    def __init__(self, scope: ProofScope) -> None:
+        self.scope = scope
+        self.everything = NOTHING
+        self.counts = defaultdict[tuple[int, int], int](int)
+
+    def add(self, partition: Integers, offset: Integers) -> None:
+        self.everything += total(hash_rows(offset, partition))
+        if self.scope.drops:
+            for transaction, n in count_by_transaction(self.scope, partition, offset):
+                self.counts[transaction] += n
+
+    def results(self) -> list[PassResult]:
+        transactions = [("transaction", [*transaction, n]) for transaction, n in self.counts.items()]
+        return [("visible", [self.everything.n, self.everything.sum, 0]), *transactions]
+
+
+class ContentTotals:
+    """Adds up the outputs of a transform that declares partitions, each in the partition where it belongs."""
+
+    def __init__(self, scope: ProofScope) -> None:
+        self.scope = scope
+        self.content, self.kept = NOTHING, NOTHING
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        offset, source, topic = (integers(rows, c) for c in ("o_offset", "o_partition", "topic"))
+        self.kept += total(hash_rows(offset, source))
+        compared = rows["compared"].to_numpy(zero_copy_only=False)
+        partition = source.copy()  # a dead letter is in the partition of its origin
+        for number, count in enumerate(self.scope.sink_partitions):
+            chosen_rows = np.flatnonzero(topic == number)
+            chosen = rows.take(pa.array(chosen_rows))
+            partition[chosen_rows] = expected_partitions(chosen["key"], chosen["partition"], source[chosen_rows], count)
+        columns = (integers(rows, "digest"), offset, source, topic, partition)
+        self.content += content_total(self.scope, *(column[compared] for column in columns))
+
+    def results(self) -> list[PassResult]:
+        return [("recomputed", [self.content.n, self.content.sum, 0]), ("kept", [self.kept.n, self.kept.sum, 0])]
+
+
 def add_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add up source records, in all and by the transaction that covers each."""
+    """Add up the source records that Spark reads."""
     drop_archives()
-    everything, counts = Total(), defaultdict[tuple[int, int], int](int)
+    visible = VisibleTotals(scope)
     for batch in batches:
-        offset, partition = integers(batch, "o_offset"), integers(batch, "o_partition")
-        everything += total(hash_rows(offset, partition))
-        for transaction, n in count_by_transaction(scope, partition, offset):
-            counts[transaction] += n
-    transactions = [("transaction", [*transaction, n]) for transaction, n in counts.items()]
-    yield result_batch([("visible", [everything.n, everything.sum, 0]), *transactions])
+        visible.add(integers(batch, "o_partition"), integers(batch, "o_offset"))
+    yield result_batch(visible.results())
 
 
 def add_by_place(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add up the outputs of a transform that declares partitions, each in the partition where it belongs."""
+    """Add up the outputs that Spark gives again."""
     drop_archives()
-    content, kept = Total(), Total()
+    content = ContentTotals(scope)
     for batch in batches:
-        offset, source, topic = (integers(batch, c) for c in ("o_offset", "o_partition", "topic"))
-        kept += total(hash_rows(offset, source))
-        compared = batch["compared"].to_numpy(zero_copy_only=False)
-        partition = source.copy()  # a dead letter is in the partition of its origin
-        for number, count in enumerate(scope.sink_partitions):
-            rows = np.flatnonzero(topic == number)
-            chosen = batch.take(pa.array(rows))
-            partition[rows] = expected_partitions(chosen["key"], chosen["partition"], source[rows], count)
-        columns = (integers(batch, "digest"), offset, source, topic, partition)
-        content += content_total(scope, *(column[compared] for column in columns))
-    yield result_batch([("recomputed", [content.n, content.sum, 0]), ("kept", [kept.n, kept.sum, 0])])
+        content.add(batch)
+    yield result_batch(content.results())
