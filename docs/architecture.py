@@ -24,11 +24,14 @@ STARTS = (("cli.run", "run_command"), ("orchestration.checks", "invariant_checks
 COUNTED = ("cli.run", "run", "transform", "sink", "log", "kafka", "orchestration.checks", "verify")
 #: Modules that code on the way uses in other cases. What only they use is left out, too.
 LEFT_OUT = {
+    "run.arrow_job": "Arrow pipelines",
     "run.preflight": "refuses a run before it writes anything",
     "run.grow_topics": "lets a pipeline's topics grow with its source",
     "run.refusals": "reports an error that no retry can heal",
     "run.poison_records": "isolates a record on which the transform raises",
     "run.stateful_job": "the state of stateful pipelines",
+    "sink.arrow_task": "Arrow pipelines",
+    "transform.arrow_function": "Arrow pipelines",
     "transform.business_key": "repeats of a declared business key",
     "transform.combined_records": "refuses a transform that combines records",
     "transform.determinism": "refuses a transform that is not deterministic",

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 import eos_assets as eos
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/transforms.md", "docs/platform.md")
+PAGES = ("README.md", "docs/transforms.md", "docs/arrow.md", "docs/platform.md")
+#: Both kinds of pipelines.
+KINDS = eos.Pipeline | eos.ArrowPipeline
 #: Check of a page → an output that it accepts, and one that it does not.
 CHECKED = {
     ("README.md", "none_below_absolute_zero"): ("-40.0", "-300.0"),
@@ -76,18 +79,19 @@ def deliver(spark: SparkSession, value: str) -> OneDelivery:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
-    declared = [value for value in run_page(page, folder).values() if isinstance(value, eos.Pipeline | dg.Definitions)]
+    declared = [value for value in run_page(page, folder).values() if isinstance(value, KINDS | dg.Definitions)]
     assert declared
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page in PAGES for name in unit_tests_of(page)])
 def test_a_unit_test_of_a_page_passes(page: str, name: str, folder: Path, spark: SparkSession) -> None:
-    run_page(page, folder)[name](spark)
+    unit_test = run_page(page, folder)[name]
+    unit_test(*[spark] * len(inspect.signature(unit_test).parameters))  # that of an Arrow pipeline takes none
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/transforms.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/transforms.md", "docs/arrow.md"])
 def test_each_pipeline_of_a_page_is_tested(page: str, folder: Path) -> None:
-    declared = [value.name for value in run_page(page, folder).values() if isinstance(value, eos.Pipeline)]
+    declared = [value.name for value in run_page(page, folder).values() if isinstance(value, KINDS)]
     assert sorted(f"test_{name}" for name in declared) == sorted(unit_tests_of(page))
 
 
@@ -107,7 +111,7 @@ def test_each_check_of_a_page_is_tested(folder: Path) -> None:
         (page, check.name)
         for page in PAGES
         for value in run_page(page, folder).values()
-        if isinstance(value, eos.Pipeline)
+        if isinstance(value, KINDS)
         for check in value.checks
     }
     assert declared == set(CHECKED)
