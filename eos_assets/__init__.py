@@ -7,8 +7,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
-from eos_assets.api import RunnablePipeline as Pipeline
-from eos_assets.api import pipeline, stateful
+from eos_assets.api import ArrowPipeline, arrow_pipeline, pipeline, stateful
+from eos_assets.api import FramePipeline as Pipeline
 from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.options import Batching, Unique
 from eos_assets.declare.output import output
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eos_assets.verify.proof import Proof
 
 __all__ = [
+    "ArrowPipeline",
     "Batching",
     "Check",
     "EosError",
@@ -31,6 +32,7 @@ __all__ = [
     "Skipped",
     "Topic",
     "Unique",
+    "arrow_pipeline",
     "fold_by_key",
     "output",
     "pipeline",

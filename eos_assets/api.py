@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
+from eos_assets.declare import arrow_pipeline as arrow_declaration
 from eos_assets.declare import pipeline as declaration
 from eos_assets.declare import stateful as stateful_declaration
 from eos_assets.declare.check import Check, Finding
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 Function = TypeVar("Function")
+Runnable = TypeVar("Runnable", bound="RunnablePipeline")
 Rule = Callable[["Proof"], Finding]
 
 
 class RunnablePipeline(declaration.Pipeline):
-    """A declared pipeline that runs, proves, previews and tests itself: `eos.Pipeline`.
+    """A declared pipeline that runs, proves and previews itself.
 
     Its methods use the Spark and the Kafka of the settings, as the `eos` command does, unless others are passed.
     """
@@ -87,16 +89,6 @@ class RunnablePipeline(declaration.Pipeline):
 
         return preview(self, spark or default_spark(), kafka or default_kafka(), count)
 
-    def test(self, spark: "SparkSession", rows: "Sequence[tuple[Content, Content]]") -> "list[Result]":
-        """What the transform returns for these keys and values, in their order, without Kafka.
-
-        An output is its (key, value), a rejected record a `Rejected`, a skipped one a `Skipped`. A stateful pipeline
-        starts with an empty state.
-        """
-        from eos_assets.testing import results, sample_records
-
-        return results(self.transform(sample_records(spark, rows)))
-
     @overload
     def check(self, rule: Rule) -> Rule: ...
 
@@ -118,6 +110,34 @@ class RunnablePipeline(declaration.Pipeline):
             return rule
 
         return add if rule is None else add(rule)
+
+
+class FramePipeline(RunnablePipeline):
+    """A pipeline whose function takes DataFrames: `eos.Pipeline`."""
+
+    def test(self, spark: "SparkSession", rows: "Sequence[tuple[Content, Content]]") -> "list[Result]":
+        """What the transform returns for these keys and values, in their order, without Kafka.
+
+        An output is its (key, value), a rejected record a `Rejected`, a skipped one a `Skipped`. A stateful pipeline
+        starts with an empty state.
+        """
+        from eos_assets.testing import results, sample_records
+
+        return results(self.transform(sample_records(spark, rows)))
+
+
+class ArrowPipeline(RunnablePipeline):
+    """A pipeline whose function takes Arrow batches: `eos.ArrowPipeline`."""
+
+    def test(self, rows: "Sequence[tuple[Content, Content]]") -> "list[Result]":
+        """What the function returns for a batch of these keys and values, in their order, without Spark and Kafka.
+
+        An output is its (key, value), a rejected record a `Rejected`, a skipped one a `Skipped`.
+        """
+        from eos_assets.testing import batch_results, sample_batch
+        from eos_assets.transform.arrow_function import ArrowFunction
+
+        return batch_results(ArrowFunction.of(self), sample_batch(rows))
 
 
 def evaluation_of(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, Connection], Finding]":
@@ -146,25 +166,26 @@ def evaluation_of(rule: Rule) -> "Callable[[declaration.Pipeline, SparkSession, 
 
 
 def with_operations(
-    declare: Callable[Parameters, Callable[[Function], declaration.Pipeline]],
-) -> Callable[Parameters, Callable[[Function], RunnablePipeline]]:
-    """The same decorator, for a `RunnablePipeline`."""
+    kind: type[Runnable], declare: Callable[Parameters, Callable[[Function], declaration.Pipeline]]
+) -> Callable[Parameters, Callable[[Function], Runnable]]:
+    """The same decorator, for a pipeline that runs itself."""
 
     @functools.wraps(declare)
-    def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], RunnablePipeline]:
+    def decorator(*args: Parameters.args, **options: Parameters.kwargs) -> Callable[[Function], Runnable]:
         wrapped = declare(*args, **options)
 
-        def wrap(function: Function) -> RunnablePipeline:
+        def wrap(function: Function) -> Runnable:
             declared = wrapped(function)
-            return RunnablePipeline(**{field.name: getattr(declared, field.name) for field in fields(declared)})
+            return kind(**{field.name: getattr(declared, field.name) for field in fields(declared)})
 
         return wrap
 
     return decorator
 
 
-pipeline = with_operations(declaration.pipeline)
-stateful = with_operations(stateful_declaration.stateful)
+pipeline = with_operations(FramePipeline, declaration.pipeline)
+stateful = with_operations(FramePipeline, stateful_declaration.stateful)
+arrow_pipeline = with_operations(ArrowPipeline, arrow_declaration.arrow_pipeline)
 
 
 def default_kafka() -> "Connection":

@@ -105,7 +105,10 @@ MEANINGS = {
         "check the brokers if it persists",
     ),
     Code.TOPIC_UNREADABLE: Meaning(
-        Reaction.RETRY, "failed", "the brokers did not answer, or returned no more records", "check with `eos doctor`"
+        Reaction.RETRY,
+        "failed",
+        "the brokers did not answer, returned no more records, or deleted some of the range",
+        "check with `eos doctor`",
     ),
     Code.INPUT_INCOMPLETE: Meaning(
         Reaction.RETRY, "failed", "Spark ended the rows of a task before it had sent all", "see Spark's own error"

@@ -1,5 +1,6 @@
 """Source records without Kafka, and results to compare, for unit tests of transforms."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from eos_assets.declare.stateful import empty_state
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Rejected", "Result", "Skipped", "empty_state", "results", "sample_records"]
+    from eos_assets.transform.arrow_function import ArrowFunction
+
+__all__ = ["Rejected", "Result", "Skipped", "batch_results", "empty_state", "results", "sample_batch", "sample_records"]
 
 #: A key or a value: text if it is valid UTF-8, else bytes.
 Content = str | bytes | None
@@ -47,6 +51,32 @@ def sample_records(spark: "SparkSession", rows: Sequence[tuple[Content, Content]
         f.current_timestamp().alias("timestamp"),
         origin.alias("origin"),
     )
+
+
+def sample_batch(rows: Sequence[tuple[Content, Content]]) -> "pa.RecordBatch":
+    """Source records of one partition as an Arrow pipeline reads them, made of (key, value) pairs."""
+    import pyarrow as pa
+
+    from eos_assets.kafka.arrow_consumer import HEADERS
+
+    keys, values = ([to_bytes(row[column]) for row in rows] for column in (0, 1))
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(len(rows)), pa.int64()),
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "timestamp": pa.array([int(time.time() * 1000)] * len(rows), pa.int64()),
+            "headers": pa.array([[] for _ in rows], HEADERS),
+        }
+    )
+
+
+def batch_results(function: "ArrowFunction", batch: "pa.RecordBatch") -> list[Result]:
+    """What the function of an Arrow pipeline returned, in the order of the source records."""
+    import numpy as np
+
+    rows = function.apply(batch, 0, np.arange(batch.num_rows))
+    return [result({**row, "error": to_text(row.get("error"))}) for row in rows.to_pylist()]
 
 
 def results(rows: "DataFrame") -> list[Result]:

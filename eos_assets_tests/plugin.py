@@ -15,7 +15,7 @@ import dagster as dg
 import hypothesis
 import psutil
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
 from eos_assets.declare.topic import Topic
@@ -28,7 +28,7 @@ from eos_assets.platform.jars import ensure_jars
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.spark_session import start_session
 from eos_assets_tests.orchestration.platform import Platform
-from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
+from eos_assets_tests.run.lab import Lab, MakeLab, declare
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
 from eos_assets_tests.sink.watcher import Watcher
 
@@ -135,12 +135,13 @@ def home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def make_lab(spark: SparkSession, connection: Connection) -> Iterator[MakeLab]:
-    """Declares a pipeline and creates its topics, which are deleted afterwards."""
+def make_lab(spark: SparkSession, connection: Connection, request: pytest.FixtureRequest) -> Iterator[MakeLab]:
+    """Declares a pipeline and creates its topics, which are deleted afterwards. `both_kinds` chooses the kind."""
     labs: list[Lab] = []
+    default_kind = getattr(request, "param", "frames")
 
-    def make(transform: Callable[[DataFrame], DataFrame] = squared, **declared: Any) -> Lab:
-        lab = Lab(spark, connection, declared.pop("pipeline", None) or declare(transform, **declared))
+    def make(transform: Callable[[Any], Any] | None = None, *, kind: str = default_kind, **declared: Any) -> Lab:
+        lab = Lab(spark, connection, declared.pop("pipeline", None) or declare(transform, kind=kind, **declared))
         lab.create()
         lab.watcher = Watcher(connection.bootstrap_servers, lab.sink, len(connection.partitions(lab.sink)))
         labs.append(lab)

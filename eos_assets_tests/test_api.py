@@ -117,7 +117,7 @@ def test_a_check_that_raises_or_returns_no_finding_is_named(
 
 def test_an_output_that_is_not_a_column_is_refused(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match=r"value=5 is not a column: use its name, or f\.lit\(5\)"):
-        eos.output(eos.testing.sample_records(spark, []), value=5)  # type: ignore[arg-type]
+        eos.output(eos.testing.sample_records(spark, []), value=5)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from eos_assets.errors import EosError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Transform = Callable[["DataFrame"], "DataFrame"]
+#: From DataFrame to DataFrame or, of an Arrow pipeline, from batch to batch.
+Transform = Callable[[Any], Any]
 #: From records and state to outputs and changed state, see `stateful`.
 Fold = Callable[["DataFrame", "DataFrame"], tuple["DataFrame", "DataFrame"]]
 #: Compacted topics keep a tombstone for at least this long, so a snapshot of the state may be that old.
@@ -57,6 +58,8 @@ class Pipeline:
     #: Stateful pipelines: the user's function, and the columns of the state.
     fold: Fold | None = None
     state: str = ""
+    #: Arrow pipelines: the columns of a batch beside `key`, `value` and `origin`. None for a pipeline of DataFrames.
+    batch_columns: tuple[str, ...] | None = None
     #: What Dagster shows of the assets of the pipeline, see `Options`.
     owners: Sequence[str] = field(default=(), hash=False)
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -71,6 +74,11 @@ class Pipeline:
     @property
     def stateful(self) -> bool:
         return self.fold is not None
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the transform is a function of Arrow batches."""
+        return self.batch_columns is not None
 
     @property
     def asset_group(self) -> str:

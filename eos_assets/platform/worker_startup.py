@@ -11,8 +11,8 @@ from eos_assets.worker_path import drop_archives
 PRELOADED = (
     "pandas",
     "pyspark.sql.pandas.serializers",
-    "eos_assets.sink.task",
-    "eos_assets.verify.totals.sink_pass",
+    "eos_assets.sink.arrow_task",
+    "eos_assets.verify.totals.topic_pass",
 )
 
 #: One task: its socket, and whether the JVM is authenticated; returns an exit code.

@@ -19,6 +19,7 @@ from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.retries import retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.run.arrow_job import ArrowJobRunner
 from eos_assets.run.grow_topics import grow_own_topics
 from eos_assets.run.job import JobRunner, StatelessJobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
@@ -34,7 +35,7 @@ from eos_assets.sink.outcome import NO_PARTITION, Outcome
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.state import State
 from eos_assets.transform.result_schema import row_without_origin
-from eos_assets.transform.spark_errors import classify, summarize
+from eos_assets.transform.spark_errors import SparkFailure, classify, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,6 +112,8 @@ def job_runner(context: PipelineContext, options: RunOptions, preflight: Preflig
         changelogs=pipeline.changelogs(context.mode),
         task_attempts=task_attempts(context.spark),
     )
+    if pipeline.takes_batches:
+        return ArrowJobRunner(context, template)
     if not pipeline.stateful:
         return StatelessJobRunner(context, template)
     snapshot = Snapshot(context, options.lake) if options.lake else None
@@ -178,7 +181,17 @@ class Run:
         except Exception as failure:
             return [], self._react(failure, plans)
         self._record(outcomes)
+        raised = {o.partition: o.reason for o in outcomes if o.reaction is Reaction.ISOLATE}
+        if raised:
+            return outcomes, self._react_to_raise(raised, plans)
         return outcomes, all(o.reaction is Reaction.DONE for o in outcomes)
+
+    def _react_to_raise(self, raised: dict[int, str], plans: list[PartitionPlan]) -> bool:
+        """React to tasks whose own call of the transform raised: stop, or isolate records."""
+        concerned = [plan for plan in plans if plan.partition in raised]
+        if self.context.pipeline.on_error == "isolate":
+            return self._isolate(concerned)
+        raise self.poison_records.refusal(concerned, SparkFailure(Code.TRANSFORM_RAISED, next(iter(raised.values()))))
 
     def _react(self, failure: Exception, plans: list[PartitionPlan]) -> bool:
         """React to a job that Spark gave up, by its code: stop, try again, or isolate records. Returns whether a record
@@ -216,7 +229,8 @@ class Run:
                 raise row_without_origin(self.context.pipeline)
             if outcome.partition == NO_PARTITION and outcome.reaction is Reaction.STOP:
                 raise refusal(self.context, Code(outcome.code), outcome.reason, outcome.reason)
-            if outcome.reaction is Reaction.RETRY and outcome.code != Code.STALE_PLAN:
+            may_go_on = outcome.reaction in (Reaction.RETRY, Reaction.ISOLATE)
+            if may_go_on and outcome.code != Code.STALE_PLAN:
                 self._record_failure(outcome.reason, [outcome.partition])
                 continue
             self.report.outcomes.append(outcome)

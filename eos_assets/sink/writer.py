@@ -5,7 +5,7 @@ import itertools
 import threading
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -93,10 +93,17 @@ class PartitionWriter:
         self.delivery: Delivery = (job.delivery or TransactionalDelivery)(self.attempt)
         #: None until the rows are read, and until there is something to write.
         self.input: Prefetch | None = None
+        self.stop: Callable[[], None] | None = None
         self.range_writer: RangeWriter | None = None
 
-    def run(self, rows: Iterable[pa.RecordBatch]) -> Outcome:
-        """Write the rows, and return the outcome. Raise only what Spark's next attempt may heal."""
+    def run(self, rows: Iterable[pa.RecordBatch], stop: Callable[[], None] | None = None) -> Outcome:
+        """Write the rows, and return the outcome. Raise only what Spark's next attempt may heal.
+
+        Args:
+            rows: all rows of the partition.
+            stop: called when no more rows are needed; without it, the rest is read and discarded.
+        """
+        self.stop = stop
         try:
             return self._write(rows)
         except Exception as failure:
@@ -134,6 +141,8 @@ class PartitionWriter:
             self.range_writer.current.abandon(failure)
 
     def _drain(self) -> None:
+        if self.stop is not None:
+            self.stop()
         if self.input is not None:
             self.input.drain()
 

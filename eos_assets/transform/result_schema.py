@@ -8,6 +8,7 @@ from eos_assets.errors import Code, EosError
 from eos_assets.log.dead_letter import REASON_CHARACTERS
 from eos_assets.log.digest import KEY, VALUE, digest_expression
 from eos_assets.log.ranges import OffsetRange
+from eos_assets.transform.arrow_function import FRAME, ArrowFunction, frame_task
 from eos_assets.transform.combined_records import refuse_combined_records
 from eos_assets.transform.spark_errors import MARK
 from eos_assets.transform.spark_plan import explain, source_plan
@@ -38,8 +39,10 @@ FAST_BYTES = 8 << 10
 
 def apply_transform(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
     """Apply the pipeline's transform to the records of some ranges, and check its result. Nothing runs yet."""
+    if pipeline.takes_batches:
+        return records.mapInArrow(frame_task(ArrowFunction.of(pipeline)), FRAME)
     with planning(pipeline, ranges):
-        result = pipeline.transform(records)
+        result: DataFrame = pipeline.transform(records)
         check_frame(result, pipeline, ranges)
         try:
             check_schema(result, pipeline.name)

@@ -44,8 +44,8 @@ DENIED = re.compile(
 #: A Python traceback: its frames are indented, and the first line after them that is not begins with the class.
 TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n((?:[ \t].*\n|\n)*)(\S.*)")
 FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in (\S+)\n(?:    (\S.*))?', re.MULTILINE)
-#: Frames of installed packages are not the user's own.
-INSTALLED = ("site-packages", "<frozen")
+#: Frames of installed packages, and of their Cython code, are not the user's own.
+INSTALLED = ("site-packages", "<frozen", ".pxi", ".pyx")
 MISSING = ("ModuleNotFoundError: ", "ImportError: ")
 #: The beginnings of lines that name a place or a remedy instead of a cause.
 NO_CAUSE = ("File", "at ", "org.", "JVM", "Remedy: ")

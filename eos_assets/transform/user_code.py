@@ -56,6 +56,11 @@ def check_frame(result: object, pipeline: Pipeline, ranges: Sequence[OffsetRange
     """Refuse a result of a stateless function that is not a DataFrame."""
     from pyspark.sql import DataFrame
 
+    if type(result).__module__.partition(".")[0] == "pyarrow":
+        raise EosError(
+            f"The transform of {pipeline.name} returned Arrow data instead of a DataFrame ({definition(pipeline)}).",
+            "Declare a function of Arrow batches with eos.arrow_pipeline.",
+        )
     if not isinstance(result, DataFrame):
         raise wrong_result(type_name(result), "a DataFrame", pipeline, ranges)
 

@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+import eos_assets as eos
 from eos_assets.context import PipelineContext
+from eos_assets.declare.arrow_pipeline import arrow_pipeline
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline, pipeline
@@ -36,6 +40,16 @@ def squared(records: DataFrame) -> DataFrame:
     number = f.col("value").cast("string").try_cast("decimal(19,0)")
     wrong = f.when(number.isNull(), f.lit("no integer"))
     return records.select("key", (number * number).cast("string").alias("value"), wrong.alias("error"), "origin")
+
+
+def squared_batches(records: pa.RecordBatch) -> pa.Table:
+    """The same for Arrow batches."""
+    numbers = [int(value) if (value or b"").isdigit() else None for value in records["value"].to_pylist()]
+    return eos.output(
+        records,
+        value=[None if number is None else str(number**2) for number in numbers],
+        error=["no integer" if number is None else None for number in numbers],
+    )
 
 
 def raising(records: DataFrame) -> DataFrame:
@@ -183,12 +197,28 @@ class Lab:
 
 MakeLab = Callable[..., Lab]
 
+#: The two kinds of pipelines: the declaration of each, and its squares.
+KINDS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
+    "frames": (pipeline, squared),
+    "batches": (arrow_pipeline, squared_batches),
+}
+#: Runs a test for both kinds. The transform of its lab is that of the squares.
+both_kinds = pytest.mark.parametrize("make_lab", list(KINDS), indirect=True)
+
 
 def declare(
-    transform: Callable[[DataFrame], DataFrame] = squared, *, partitions: int = 3, sinks: int = 1, **declared: Any
+    transform: Callable[[Any], Any] | None = None,
+    *,
+    kind: str = "frames",
+    partitions: int = 3,
+    sinks: int = 1,
+    **declared: Any,
 ) -> Pipeline:
     """A pipeline with topics that no other test uses."""
+    decorator, squares = KINDS[kind]
     name = f"t{uuid.uuid4().hex[:10]}"
     topics = [Topic(f"{name}-sink{n or ''}", partitions=3) for n in range(sinks)]
     source = declared.pop("source", None) or Topic(f"{name}-source", partitions=partitions)
-    return pipeline(name=name, source=source, sink=declared.pop("sink", topics), **declared)(transform)
+    declaration = decorator(name=name, source=source, sink=declared.pop("sink", topics), **declared)
+    declared_pipeline: Pipeline = declaration(transform or squares)
+    return declared_pipeline

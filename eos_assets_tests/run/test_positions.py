@@ -13,10 +13,11 @@ from eos_assets.experiment.faults import Faults
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.plan import make_plan
 from eos_assets_tests.run.background import Background, await_stopped
-from eos_assets_tests.run.lab import Lab, MakeLab
+from eos_assets_tests.run.lab import Lab, MakeLab, both_kinds
 from eos_assets_tests.waiting import wait_for
 
 
+@both_kinds
 def test_deleted_group_offsets_are_restored_from_the_ledger(lab: Lab) -> None:
     """F14."""
     lab.fill(600)
@@ -86,6 +87,7 @@ def test_the_end_of_a_transaction_is_awaited_in_its_partitions_and_not_for_ever(
         reader.close()
 
 
+@both_kinds
 def test_moved_group_offsets_are_refused_and_both_positions_reported(make_lab: MakeLab) -> None:
     """F20."""
     lab = make_lab(partitions=1)
@@ -106,6 +108,7 @@ def move_group_offset(lab: Lab, offset: int) -> None:
         future.result()
 
 
+@both_kinds
 def test_group_offsets_moved_while_a_transaction_is_open_duplicate_nothing(make_lab: MakeLab, tmp_path: Path) -> None:
     """F20: the admin call wins over the offset in the transaction, and the ledger over both."""
     lab = make_lab(partitions=1)

@@ -14,11 +14,12 @@ from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.admin import await_visible
 from eos_assets.run.plan import make_plan
-from eos_assets_tests.run.lab import Lab, MakeLab, squared
+from eos_assets_tests.run.lab import Lab, MakeLab, both_kinds, squared
 from eos_assets_tests.run.messages import on_message
 from eos_assets_tests.waiting import wait_for
 
 
+@both_kinds
 def test_the_plan_ends_before_an_open_transaction_of_another_producer(make_lab: MakeLab) -> None:
     """F12."""
     lab = make_lab(partitions=1)
@@ -35,6 +36,7 @@ def test_the_plan_ends_before_an_open_transaction_of_another_producer(make_lab: 
     assert lab.broken() == set()
 
 
+@both_kinds
 @pytest.mark.parametrize("shape", ["first", "last", "middle", "nothing else", "around a record"])
 def test_holes_in_the_offsets_are_not_losses(make_lab: MakeLab, shape: str) -> None:
     """F13: markers and aborted records first, last, in the middle, and nothing but them."""
@@ -77,6 +79,7 @@ def await_compaction(lab: Lab, left: int) -> None:
     wait_for(compacted, 120)
 
 
+@both_kinds
 def test_compacted_records_are_not_losses(make_lab: MakeLab) -> None:
     """F13: holes that were there before the run, and holes that came after it."""
     lab = make_lab(partitions=1, source=Topic(f"t{uuid.uuid4().hex[:10]}-source", partitions=1, compacted=True))
@@ -101,6 +104,7 @@ def test_compacted_records_are_not_losses(make_lab: MakeLab) -> None:
     assert {"none_invented", "values_recompute"} <= lab.broken(), "compaction excuses nothing else"
 
 
+@both_kinds
 def test_a_source_truncated_beyond_the_position_names_the_lost_range(make_lab: MakeLab) -> None:
     """F15."""
     lab = make_lab(partitions=1)
@@ -133,6 +137,7 @@ def test_a_source_that_is_cut_while_its_first_run_is_under_way_names_the_lost_ra
     assert lab.read() == []
 
 
+@both_kinds
 def test_added_partitions_are_picked_up_once_from_their_start(make_lab: MakeLab) -> None:
     """F17."""
     lab = make_lab(partitions=3)
@@ -165,6 +170,7 @@ def test_a_source_that_grows_during_a_run_waits_for_the_next_one(make_lab: MakeL
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_a_poison_record_becomes_a_dead_letter_with_its_own_bytes(make_lab: MakeLab) -> None:
     """F19."""
     lab = make_lab(partitions=1)

@@ -27,10 +27,11 @@ from eos_assets.platform.settings import Settings
 from eos_assets.sink.job import FAILPOINTS
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.run.background import Background, await_stopped
-from eos_assets_tests.run.lab import Lab, MakeLab, declare, squared
+from eos_assets_tests.run.lab import Lab, MakeLab, both_kinds, declare, squared
 from eos_assets_tests.waiting import wait_for
 
 
+@both_kinds
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) -> None:
     """F1, F2."""
@@ -44,6 +45,7 @@ def test_a_crash_at_each_step_leaves_each_record_once(lab: Lab, failpoint: str) 
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
     """F1 with several transactions, failing ones and a killed worker; every invariant from the topics."""
     lab = lab.with_(batching=Batching(records=100))
@@ -57,6 +59,7 @@ def test_all_invariants_hold_after_crashes_and_failures(lab: Lab) -> None:
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     lab.fill(300)
     report = lab.run(Faults(probability=1), max_attempts=2)
@@ -74,6 +77,7 @@ def test_with_probability_one_nothing_ever_becomes_visible(lab: Lab) -> None:
     lab.assert_squares(range(300))
 
 
+@both_kinds
 @pytest.mark.parametrize(
     ("failpoint", "outcome"),
     [
@@ -99,6 +103,7 @@ def test_a_zombie_that_wakes_after_its_successor_writes_nothing(
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab: MakeLab, tmp_path: Path) -> None:
     """F5, the other way round: the successor is the one that is fenced, and each range is written once."""
     lab = make_lab(partitions=1)
@@ -118,6 +123,7 @@ def test_a_zombie_that_wakes_before_its_successor_commits_may_take_over(make_lab
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
     """F6: both have planned the same range and are stopped before their first transaction. Then both go on, and are
     stopped and go on before each of the next ones."""
@@ -188,6 +194,7 @@ def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path
     assert lab.broken() == set()
 
 
+@both_kinds
 def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeLab, tmp_path: Path) -> None:
     """F11: a task that sleeps through its transaction timeout."""
     lab = make_lab(partitions=1, batching=Batching(timeout_ms=2000))
@@ -246,6 +253,7 @@ def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
         assert lab.broken() == set()
 
 
+@both_kinds
 def test_the_baseline_deliveries_double_and_lose_and_the_checks_find_it(lab: Lab) -> None:
     """S6: the same failures in all three modes."""
     lab.fill(300)

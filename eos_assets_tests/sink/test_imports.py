@@ -8,6 +8,7 @@ import pytest
 
 #: The modules whose functions travel to the executors.
 MODULES = (
+    "eos_assets.sink.arrow_task",
     "eos_assets.sink.task",
     "eos_assets.declare.fold_by_key",
     "eos_assets.state.fold",
@@ -17,9 +18,9 @@ MODULES = (
     "eos_assets.verify.rows.source_checker",
     "eos_assets.verify.rows.summary",
     "eos_assets.verify.totals.sink_pass",
-    "eos_assets.verify.totals.sink_pass",
+    "eos_assets.verify.totals.topic_pass",
 )
-PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka"}
+PROMISED = {"eos_assets", "pyarrow", "numpy", "pandas", "pyspark", "confluent_kafka", "xxhash"}
 
 #: Records only what the project's own modules import: pandas tries many other packages and does without them.
 SCRIPT = """
