@@ -14,7 +14,11 @@ from eos_assets.verify.totals.total import Total, hash_rows, total
 #: Source partition 0 has two transactions, [2, 4) and [4, 10), source partition 1 has one.
 PARTITION = PartitionScope(0, 10, 0, 0, transactions=(2, 4))
 SCOPE = ProofScope(
-    {0: PARTITION, 1: PartitionScope(0, 10, 0, 0, transactions=(0,))}, ["sink", "dead"], [3], declares_partitions=True
+    {0: PARTITION, 1: PartitionScope(0, 10, 0, 0, transactions=(0,))},
+    ["sink", "dead"],
+    [3],
+    declares_partitions=True,
+    drops=True,
 )
 
 
