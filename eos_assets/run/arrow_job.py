@@ -16,8 +16,10 @@ class ArrowJobRunner(StatelessJobRunner):
     """Runs one task for each range. To find a record on which the function raises, it is applied to a DataFrame."""
 
     def _write(self, plans: Sequence[PartitionPlan], job: Job) -> list[Outcome]:
+        function = ArrowFunction.of(self.context.pipeline)
+        self.warn_of_slow_columns(function.result_columns or [])
         indexes = self.context.spark.range(0, len(plans), 1, len(plans))  # one row in each Spark partition
-        outcomes = collect(run_task(indexes, reading_task(job, ArrowFunction.of(self.context.pipeline))))
+        outcomes = collect(run_task(indexes, reading_task(job, function)))
         returned = {outcome.partition for outcome in outcomes}
         return outcomes + [without_outcome(plan) for plan in plans if plan.partition not in returned]
 

@@ -56,6 +56,21 @@ COLUMNS: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType, str]] = {
 }
 
 
+#: A batch without records, as it is read.
+EMPTY = pa.RecordBatch.from_pylist(
+    [],
+    pa.schema(
+        [
+            ("offset", pa.int64()),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("timestamp", pa.int64()),
+            ("headers", HEADERS),
+        ]
+    ),
+)
+
+
 @dataclass(frozen=True)
 class ArrowFunction:
     """The function of one pipeline, as a task calls it."""
@@ -68,6 +83,14 @@ class ArrowFunction:
     @classmethod
     def of(cls, pipeline: Pipeline) -> "ArrowFunction":
         return cls(pipeline.name, pipeline.transform, pipeline.batch_columns or ())
+
+    @property
+    def result_columns(self) -> list[str] | None:
+        """The columns that the function returns, by its result for an empty batch. None if it raises on one."""
+        try:
+            return list(self.checked_columns(self.table_of(self.call(self.records(EMPTY, 0)))))
+        except TaskError:
+            return None
 
     def rows(self, batches: Iterable[pa.RecordBatch], partition: int) -> Iterator[pa.RecordBatch]:
         """What the function returns for the batches of one partition, from its first record on."""

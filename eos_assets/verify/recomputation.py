@@ -11,6 +11,7 @@ import pyarrow as pa
 from eos_assets.context import PipelineContext
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
+from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import ORDINAL, read_records
 from eos_assets.verify.observations import OBSERVATIONS
@@ -42,14 +43,14 @@ class Recomputation:
         return self.frames.window
 
     @functools.cached_property
-    def result_columns(self) -> list[str]:
-        """The columns of the transform's result."""
-        everywhere = [OffsetRange(p, 0, 1) for p in self.window.partitions]
-        return list(apply_transform(self.context.pipeline, self._records(everywhere)).columns)
-
-    @property
     def declares_partitions(self) -> bool:
-        return "partition" in self.result_columns
+        """Whether the transform may choose the partition of an output."""
+        pipeline = self.context.pipeline
+        if pipeline.takes_batches:
+            columns = ArrowFunction.of(pipeline).result_columns
+            return columns is None or "partition" in columns
+        everywhere = [OffsetRange(p, 0, 1) for p in self.window.partitions]
+        return "partition" in apply_transform(pipeline, self._records(everywhere)).columns
 
     @property
     def compares_dead_letters(self) -> bool:

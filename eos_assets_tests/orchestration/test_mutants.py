@@ -150,6 +150,16 @@ def test_exactly_the_right_checks_fail(forged: Platform, mutant: Mutant) -> None
     assert any(text in example for example in examples(evaluated[check])), examples(evaluated[check])
 
 
+@pytest.mark.parametrize("make_lab", ["batches"], indirect=True)
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.red <= set(INVARIANTS)])
+def test_exactly_the_right_invariants_of_an_arrow_pipeline_are_violated(forged: Platform, name: str) -> None:
+    MUTANTS[name].make(forged)
+    findings = forged.lab.verify()
+    assert {name for name, finding in findings.items() if not finding.holds} == MUTANTS[name].red
+    check, text = MUTANTS[name].example
+    assert any(text in example for example in findings[check].examples), findings[check].examples
+
+
 def test_without_an_anomaly_all_checks_pass(forged: Platform) -> None:
     forge(forged.lab, correct_outputs())
     assert all(evaluation.passed for evaluation in forged.check().values())

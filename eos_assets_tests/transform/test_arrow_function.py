@@ -152,6 +152,14 @@ def test_columns_get_the_types_that_the_sink_takes() -> None:
     assert [row["headers"] for row in rows] == [None, [], [{"key": "h", "value": b"1"}]]
 
 
+def test_the_columns_of_a_result_are_known_before_it_has_rows() -> None:
+    def spread(records: pa.RecordBatch) -> pa.Table:
+        return eos.output(records, value="value", partition=[0] * records.num_rows)
+
+    assert ArrowFunction("p", spread).result_columns == ["key", "value", "partition", "origin"]
+    assert ArrowFunction("p", lambda records: records["value"][0]).result_columns is None
+
+
 def test_what_the_function_raises_is_named_with_its_line() -> None:
     def raising(records: pa.RecordBatch) -> pa.Table:
         raise ValueError("no luck")

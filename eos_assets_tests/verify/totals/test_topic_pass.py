@@ -16,6 +16,7 @@ from eos_assets.kafka.range_reader import PartitionRange
 from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.verify.scope import PartitionScope, ProofScope
 from eos_assets.verify.totals import topic_pass
+from eos_assets.verify.totals.sink_pass import SinkPass
 from eos_assets.verify.totals.topic_pass import SinkPartitionPass, SourcePartitionPass, TopicPass, run_here
 from eos_assets.verify.totals.total import hash_rows, total
 
@@ -135,7 +136,12 @@ def test_records_of_each_transaction_are_counted_if_some_may_be_dropped() -> Non
 
 def test_headers_of_a_sink_are_part_of_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[pa.RecordBatch] = []
-    monkeypatch.setattr(topic_pass.SinkPass, "add", lambda _, records: seen.append(records) or "")
+
+    def keep(_: SinkPass, records: pa.RecordBatch) -> str:
+        seen.append(records)
+        return ""
+
+    monkeypatch.setattr(SinkPass, "add", keep)
     results(SinkPartitionPass(1, PartitionRange("two", 0, 0, 10), []), scope())
     (first, second) = seen
     assert first["topic"].to_pylist() == [1, 1]
