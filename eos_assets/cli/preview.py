@@ -40,12 +40,15 @@ def preview_command(pipeline: str, count: int) -> None:
 
 
 def describe(row: dict[str, object]) -> str:
-    """One result row: a dead letter, a skip, or its columns."""
+    """One result row: a dead letter, a skip, or key, value and what else it gives."""
     if row.get("error") is not None:
         return f"dead letter: {row['error']}"
     if row.get("skip"):
         return "skipped"
-    return "  ".join(f"{name}={text(value)}" for name, value in row.items() if name not in ("origin", "error", "skip"))
+    shown = {name: value for name, value in row.items() if name not in ("origin", "error", "skip")}
+    return "  ".join(
+        f"{name}={text(value)}" for name, value in shown.items() if value is not None or name in ("key", "value")
+    )
 
 
 def text(value: object) -> str:
