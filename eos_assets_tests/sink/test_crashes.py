@@ -4,12 +4,8 @@ F1, F2, … are the rows of docs/faults.md.
 """
 
 import contextlib
-import json
 import os
 import signal
-import uuid
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,17 +13,14 @@ from pyspark.sql import SparkSession
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.options import Batching
-from eos_assets.declare.pipeline import pipeline
-from eos_assets.declare.topic import Topic
 from eos_assets.errors import Code
 from eos_assets.experiment.faults import Faults
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.platform.settings import Settings
 from eos_assets.sink.job import FAILPOINTS
-from eos_assets_tests.cli.command import eos
 from eos_assets_tests.run.background import Background, await_stopped
-from eos_assets_tests.run.lab import Lab, MakeLab, both_kinds, declare, squared
+from eos_assets_tests.run.lab import Lab, MakeLab, both_kinds, declare
 from eos_assets_tests.waiting import wait_for
 
 
@@ -146,54 +139,6 @@ def test_two_runs_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Pa
     assert lab.broken() == set()
 
 
-TWICE = """
-import os
-from pathlib import Path
-from eos_assets.declare.options import Batching
-from eos_assets.declare.pipeline import pipeline
-from eos_assets.declare.topic import Topic
-from eos_assets_tests.run.lab import squared
-from eos_assets_tests.waiting import wait_for
-
-PLANNED = Path("{planned}")
-
-@pipeline(source=Topic("{name}-in"), sink=Topic("{name}-out"), batching=Batching(records=200), code_version="1")
-def {name}(records):
-    (PLANNED / str(os.getpid())).touch()
-    wait_for(lambda: len(list(PLANNED.iterdir())) == 2)
-    return squared(records)
-"""
-
-
-@pytest.mark.timeout(300)
-def test_two_commands_at_once_commit_each_range_once(make_lab: MakeLab, tmp_path: Path) -> None:
-    """F6 with two users: separate processes, each with its own Spark. Neither calls the transform before the other one
-    has planned the same ranges, too."""
-    name = f"twice_{uuid.uuid4().hex[:8]}"
-    (tmp_path / "planned").mkdir()
-    (tmp_path / f"{name}.py").write_text(TWICE.format(name=name, planned=tmp_path / "planned"))
-    source, sink = Topic(f"{name}-in"), Topic(f"{name}-out")
-    lab = make_lab(
-        pipeline=pipeline(name=name, source=source, sink=sink, batching=Batching(records=200), code_version="1")(
-            squared
-        )
-    )
-    lab.fill(3000)
-    env = {
-        "EOS_BOOTSTRAP_SERVERS": lab.connection.bootstrap_servers,
-        "EOS_SPARK": "in-process",
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
-    command = partial(eos, "run", name, "--module", name, "--json", **env)  # type: ignore[arg-type]
-    with ThreadPoolExecutor() as pool:
-        runs = [pool.submit(command) for _ in range(2)]
-        reports = [json.loads(run.result().stdout) for run in runs]
-    assert all(report["complete"] for report in reports)
-    assert len(list((tmp_path / "planned").iterdir())) == 2, "they overlapped"
-    lab.assert_squares(range(3000))
-    assert lab.broken() == set()
-
-
 @both_kinds
 def test_a_transaction_that_times_out_is_aborted_and_tried_again(make_lab: MakeLab, tmp_path: Path) -> None:
     """F11: a task that sleeps through its transaction timeout."""
@@ -253,7 +198,6 @@ def test_the_first_transaction_of_a_cluster_waits_for_its_coordinator(
         assert lab.broken() == set()
 
 
-@both_kinds
 def test_the_baseline_deliveries_double_and_lose_and_the_checks_find_it(lab: Lab) -> None:
     """S6: the same failures in all three modes."""
     lab.fill(300)
