@@ -17,7 +17,7 @@ from eos_assets.errors import EosError
 from eos_assets.kafka import range_reader
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.range_reader import PartitionRange, read_batches
-from eos_assets_tests.kafka.proxy import FETCH, Proxy
+from eos_assets_tests.kafka.proxy import Api, Proxy
 
 #: The beginning of a response that is left as it is: the client closes the connection if the id is another.
 CORRELATION = 4
@@ -26,7 +26,7 @@ CORRELATION = 4
 def damage(seed: int, key: int, frame: bytes) -> bytes:
     """Flip bits, repeat, cut or insert bytes of a fetch response; another one each time, the same for each seed."""
     source = random.Random(f"{seed} {len(frame)}")
-    if key != FETCH or len(frame) < 100 or source.random() < 0.3:
+    if key != Api.FETCH or len(frame) < 100 or source.random() < 0.3:
         return frame
     damaged = bytearray(frame)
     for _ in range(source.randint(1, 8)):
@@ -59,7 +59,7 @@ def main(servers: str, topic: str, end: int, seeds: int) -> None:
     expected, outcomes = read(servers, topic, end), []
     contents = [content(row) for row in read(servers, topic, end, "read_uncommitted")]
     for seed in range(seeds):
-        with Proxy(servers, partial(damage, seed)) as proxy:
+        with Proxy(servers, change=partial(damage, seed)) as proxy:
             try:
                 rows = read(proxy.address, topic, end)
                 assert all(content(row) in contents for row in rows), f"seed {seed} changed a record"
