@@ -1,8 +1,9 @@
 """One Kafka cluster: its address and settings, and what it reports about its brokers and topics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -11,13 +12,17 @@ from eos_assets.deadlines import Deadline
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import Security
 from eos_assets.kafka.auth_errors import ClientErrors, unreachable
-from eos_assets.kafka.retries import retry_transient
+from eos_assets.kafka.retries import TIMEOUT_SECONDS, retry_transient
 
 #: librdkafka logs each refused connection at level 3; the errors that matter are reported here. With this maximum
 #: a broker that restarts is found within a second instead of ten. The minimum is also the time that a new client waits
 #: before it leaves the bootstrap address.
 DEFAULTS = {"log_level": 2, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 1000}
 METADATA_SECONDS = 10
+#: How long one request may take before it is sent again.
+REQUEST_SECONDS = 3.0
+
+Response = TypeVar("Response")
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,29 @@ class Connection:
         """One client for all calls: a future whose client is gone fails."""
         config: dict[str, Any] = {**self.config(), "error_cb": self.client_errors.record}
         return AdminClient(config)
+
+    def ask(self, request: Callable[[AdminClient], Response], seconds: float = TIMEOUT_SECONDS) -> Response:
+        """Send a request with the admin client, and send it again while it fails with a transient error.
+
+        A client that has lost a broker may ask that one again and again, or wait for it although it has come back. So
+        after an error of the client itself a new one takes its place. The old one stays: others may wait for it.
+        """
+
+        def send() -> Response:
+            admin = self.admin
+            try:
+                return request(admin)
+            except KafkaException as failure:
+                if failure.args[0].code() < 0 and self.__dict__.get("admin") is admin:
+                    self._replaced.append(self.__dict__.pop("admin"))
+                raise
+
+        return retry_transient(send, seconds)
+
+    @cached_property
+    def _replaced(self) -> list[AdminClient]:
+        """The admin clients that were replaced."""
+        return []
 
     @cached_property
     def client_errors(self) -> ClientErrors:
@@ -78,8 +106,8 @@ class Connection:
     def topic_ids(self, topics: list[str]) -> dict[str, str]:
         """The id of each existing topic. A topic that was deleted and created again has another id."""
 
-        def describe() -> dict[str, str]:
-            futures = self.admin.describe_topics(TopicCollection(topics))
+        def describe(admin: AdminClient) -> dict[str, str]:
+            futures = admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
             return {name: str(future.result().topic_id) for name, future in futures.items()}
 
-        return retry_transient(describe)
+        return self.ask(describe)

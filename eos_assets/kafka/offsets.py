@@ -1,6 +1,5 @@
 """Reads where partitions begin and end, or which offset belongs to a time."""
 
-import itertools
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -8,11 +7,10 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from eos_assets.deadlines import poll_until
-from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.connection import REQUEST_SECONDS, Connection
 from eos_assets.kafka.reader import READER_GROUP, PartitionId
 from eos_assets.kafka.retries import retry_transient
 
-REQUEST_SECONDS = 3.0
 POLL_SECONDS = 0.01
 #: An election after the loss of a broker takes some seconds.
 ELECTION_SECONDS = 60.0
@@ -73,14 +71,11 @@ def await_stable(
 def list_offsets(
     connection: Connection, partitions: Collection[PartitionId], *queries: Query
 ) -> list[dict[PartitionId, int]]:
-    """One offset of each partition for each query. Every retry has a new client, because one that remembers a leader
-    that is down may ask it again and again."""
+    """One offset of each partition for each query."""
     if not partitions:
         return [{} for _ in queries]
-    clients = itertools.chain([connection.admin], (AdminClient(connection.config()) for _ in itertools.repeat(None)))
 
-    def request() -> list[dict[PartitionId, int]]:
-        admin = next(clients)
+    def request(admin: AdminClient) -> list[dict[PartitionId, int]]:
         responses = [
             admin.list_offsets(
                 {TopicPartition(*each): spec for each in partitions},
@@ -94,7 +89,7 @@ def list_offsets(
             for response in responses
         ]
 
-    return retry_transient(request, ELECTION_SECONDS)
+    return connection.ask(request, ELECTION_SECONDS)
 
 
 def require_known(offset: int) -> int:

@@ -2,13 +2,15 @@
 
 from eos_assets.context import PipelineContext
 from eos_assets.errors import EosError
-from eos_assets.kafka.retries import retry_transient
+from eos_assets.kafka.connection import REQUEST_SECONDS
 
 
 def check_group(context: PipelineContext) -> None:
     """Refuse a group that has members: their commits would move the pipeline's offsets."""
-    admin, group = context.kafka.admin, context.names.group
-    described = retry_transient(lambda: admin.describe_consumer_groups([group])[group].result())
+    group = context.names.group
+    described = context.kafka.ask(
+        lambda admin: admin.describe_consumer_groups([group], request_timeout=REQUEST_SECONDS)[group].result()
+    )
     if described.members:
         members = ", ".join(f"{m.client_id} at {m.host}" for m in described.members)
         raise EosError(

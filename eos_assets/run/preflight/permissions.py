@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth_errors import denied_resource, grant_remedy
-from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.connection import REQUEST_SECONDS, Connection
 from eos_assets.kafka.producer import Producer
 from eos_assets.kafka.reader import READER_GROUP
 from eos_assets.kafka.retries import is_transient, retry_transient
@@ -111,23 +111,29 @@ def check_permissions(
 #: Kind and name of a resource → the operations that are authorized on it; None where the broker does not report them.
 Allowed = dict[tuple[str, str], set[AclOperation] | None]
 Futures = dict[str, Future[Any]]
+#: Asks for a description of each of these resources.
+Describe = Callable[[AdminClient, list[str]], Futures]
 
 
 def topic_operations(connection: Connection, topics: list[str]) -> Allowed:
     """The operations authorized on each topic: none on one that the client may not see. A topic that does not exist is
     left out."""
 
-    def describe(names: list[str]) -> Futures:
-        return connection.admin.describe_topics(TopicCollection(names), include_authorized_operations=True)
+    def describe(admin: AdminClient, names: list[str]) -> Futures:
+        return admin.describe_topics(
+            TopicCollection(names), include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        )
 
-    return operations("topic", describe, topics)
+    return operations(connection, "topic", describe, topics)
 
 
 def group_operations(connection: Connection, groups: list[str]) -> Allowed:
-    def describe(names: list[str]) -> Futures:
-        return connection.admin.describe_consumer_groups(names, include_authorized_operations=True)
+    def describe(admin: AdminClient, names: list[str]) -> Futures:
+        return admin.describe_consumer_groups(
+            names, include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        )
 
-    return operations("group", describe, groups)
+    return operations(connection, "group", describe, groups)
 
 
 def transactional_operations(connection: Connection, prefix: str) -> Allowed:
@@ -144,14 +150,14 @@ def transactional_operations(connection: Connection, prefix: str) -> Allowed:
     return {}
 
 
-def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[str]) -> Allowed:
+def operations(connection: Connection, kind: str, describe: Describe, names: list[str]) -> Allowed:
     """The operations authorized on each resource: one request for all, and another for each whose broker was not
     ready."""
     allowed: Allowed = {}
-    futures = describe(names)
+    futures = describe(connection.admin, names)
     for name in names:
         try:
-            described = await_description(name, futures[name], describe)
+            described = await_description(connection, name, futures[name], describe)
         except KafkaException as error:
             if denied_resource(error.args[0]):
                 allowed[kind, name] = set()
@@ -161,13 +167,13 @@ def operations(kind: str, describe: Callable[[list[str]], Futures], names: list[
     return allowed
 
 
-def await_description(name: str, first: Future[Any], describe: Callable[[list[str]], Futures]) -> Any:
+def await_description(connection: Connection, name: str, first: Future[Any], describe: Describe) -> Any:
     try:
         return first.result()
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART or not is_transient(error.args[0]):
             raise
-    return retry_transient(lambda: describe([name])[name].result())
+    return connection.ask(lambda admin: describe(admin, [name])[name].result())
 
 
 def lacks(allowed: set[AclOperation] | None, operation: str) -> bool:
