@@ -1,6 +1,6 @@
 """Measure a shuffle in a transform: the same pipeline with and without `repartition`, in turns on one broker.
 
-`python benchmarks/shuffle.py [records] [rounds]` prints the median of the ratios of the rounds, after a warm-up.
+`python -m benchmarks.shuffle [records] [rounds]` prints the median of the ratios of the rounds, after a warm-up.
 """
 
 import statistics
@@ -29,7 +29,8 @@ WARM_UPS = 3
 
 
 def shuffled(records: DataFrame) -> DataFrame:
-    return squares.transform(records.repartition(4))
+    squared: DataFrame = squares.transform(records.repartition(4))
+    return squared
 
 
 TRANSFORMS = {"narrow": squares.transform, "shuffled": shuffled}
@@ -63,4 +64,5 @@ def main() -> None:
     console.print(f"{COUNT:,} records: a shuffle takes {median:.2f} times as long ({low:.2f} to {high:.2f})")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Measure a state of many keys on a Spark of one gigabyte: the memory of its Python workers and the time of a run.
 
-`python benchmarks/state.py [keys]` starts a broker of its own. The first run writes one record per key. The second one
+`python -m benchmarks.state [keys]` starts a broker of its own. The first run writes one record per key. The second one
 writes records of a few keys and loads the whole state from the changelog.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from rich.console import Console
-from sampler import Sampler
 
+from benchmarks.usage import PeakMemory, python_workers
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.local.broker import KafkaCluster
@@ -47,16 +47,17 @@ def main() -> None:
         for turn, accounts in enumerate((range(KEYS), range(0, KEYS, max(1, KEYS // FEW)))):
             send(connection, accounts, turn)
             start = time.monotonic()
-            with Sampler() as sampler:
+            with PeakMemory(python_workers) as memory:
                 assert run_pipeline(balances, spark, connection).complete
             seconds = time.monotonic() - start
-            memory = f"Python workers at most {sampler.peak / 2**20:.0f} MB"
-            console.print(f"{len(accounts):,} records in {seconds:.0f} s, {memory}")
-            assert sampler.peak, "found no Python worker"
-        with Sampler() as sampler:
+            peak = f"Python workers at most {memory.worker / 2**20:.0f} MB"
+            console.print(f"{len(accounts):,} records in {seconds:.0f} s, {peak}")
+            assert memory.worker, "found no Python worker"
+        with PeakMemory(python_workers) as memory:
             proof = verify_pipeline(balances, spark, connection)
-        console.print(f"proven: {proof.holds}, Python workers at most {sampler.peak / 2**20:.0f} MB")
+        console.print(f"proven: {proof.holds}, Python workers at most {memory.worker / 2**20:.0f} MB")
     spark.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()
