@@ -1,0 +1,1 @@
+"""The other systems that the benchmarks compare this project with, each in a process of its own."""
