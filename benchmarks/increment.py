@@ -1,74 +1,66 @@
-"""Measure the run, the proof and the update of the audit tables for new records.
+"""Measures the run, the proof and the update of the audit tables for new records."""
 
-`python benchmarks/increment.py [records] [rounds] [warm-ups]` starts a broker and a Spark of its own. The figures are
-medians over the rounds, with the quartiles.
-"""
-
-import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.pipelines import PIPELINES
+from benchmarks.results import IncrementResult
+from benchmarks.stage import Stage
+from benchmarks.tables import increment_table
 from eos_assets.audit.tables import AuditTables
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.declare.topic import Topic
 from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.connection import Connection
-from eos_assets.local.broker import KafkaCluster
-from eos_assets.pipelines.squares import squares
-from eos_assets.platform.settings import Settings
-from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import run_pipeline
 from eos_assets.verify.verify import verify_pipeline
 
-COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-ROUNDS = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 7
-WARM_UPS = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+RUN, PROOF, AUDIT = "run", "proof", "audit tables"
 
 
-def main() -> None:
-    console = Console()
-    seconds: dict[str, list[float]] = {"run": [], "proof": [], "audit tables": []}
-    spark = start_session(Settings.load(), "in-process")
-    with tempfile.TemporaryDirectory() as folder, KafkaCluster(Path(folder) / "kafka") as cluster:
-        connection = Connection(cluster.bootstrap_servers)
-        create_topics([squares.source, *squares.own_topics()], connection)
-        tables = AuditTables(squares, spark, connection, f"{folder}/lake")
-        for number in range(WARM_UPS + ROUNDS):
-            fill(connection, squares.source.name, COUNT)
-            steps: dict[str, Callable[[], object]] = {
-                "run": lambda: run_pipeline(squares, spark, connection),
-                "proof": lambda: verify_pipeline(squares, spark, connection),
-                "audit tables": tables.update,
-            }
-            for name, step in steps.items():
-                start = time.monotonic()
-                result = step()
-                took = time.monotonic() - start
-                assert getattr(result, "complete", True), name
-                assert getattr(result, "holds", True), name
-                if name == "proof":
-                    assert result.figures["source_records"] == COUNT  # type: ignore[attr-defined]
-                warm = number >= WARM_UPS
-                console.print(f"{f'round {number - WARM_UPS + 1}' if warm else 'warm-up'}: {name}: {took:.2f} s")
-                if warm:
-                    seconds[name].append(took)
-    spark.stop()
-    table = Table("step", "seconds", "times the run", title=f"{COUNT:,} new records")
-    for name, times in seconds.items():
-        ratios = [took / run for took, run in zip(times, seconds["run"], strict=True)]
-        table.add_row(name, spread(times), spread(ratios))
-    console.print(table)
+def measure_increment(stage: Stage, records: int, *, warm_ups: int, rounds: int, console: Console) -> IncrementResult:
+    """Both kinds take turns. Each has a source of its own, to which the records of a round are appended."""
+    steps = {kind: steps_of(stage, kind, declared[0], records) for kind, declared in PIPELINES.items()}
+    seconds: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in steps[kind]} for kind in steps}
+    for number in range(warm_ups + rounds):
+        for kind, named in steps.items():
+            fill(stage.connection, source_of(kind).name, records)
+            for name, step in named.items():
+                started = time.monotonic()
+                step()
+                if number >= warm_ups:
+                    seconds[kind][name].append(round(time.monotonic() - started, 4))
+        console.print(f"increment: {number + 1} of {warm_ups + rounds} rounds", style="dim")
+    result = IncrementResult(records=records, kinds=seconds)
+    console.print(increment_table(result).rich())
+    return result
 
 
-def spread(figures: list[float]) -> str:
-    """The median and the quartiles."""
-    low, median, high = statistics.quantiles(figures, n=4, method="inclusive")
-    return f"{median:.2f} ({low:.2f} to {high:.2f})"
+def source_of(kind: str) -> Topic:
+    return Topic(f"increment-{kind.lower()}")
 
 
-main()
+def steps_of(stage: Stage, kind: str, declared: Pipeline, records: int) -> dict[str, Callable[[], None]]:
+    """What follows new records of one pipeline, each checked."""
+    name = f"increment_{kind.lower()}"
+    pipeline = replace(declared, name=name, source=source_of(kind), sinks=(Topic(f"{name}-sink"),))
+    create_topics([pipeline.source, *pipeline.own_topics()], stage.connection)
+    spark, connection = stage.contenders.spark.session, stage.connection
+    tables = AuditTables(pipeline, spark, connection, str(stage.folder / "lake"))
+
+    def run() -> None:
+        report = run_pipeline(pipeline, spark, connection)
+        assert report.complete, report.failures
+
+    def prove() -> None:
+        proof = verify_pipeline(pipeline, spark, connection)
+        assert proof.holds, proof
+        assert proof.figures["source_records"] == records
+
+    def update() -> None:
+        tables.update()
+
+    return {RUN: run, PROOF: prove, AUDIT: update}
