@@ -5,10 +5,10 @@ BIN := .venv/bin
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test scenarios checks pictures docs bench lint format types containers check up down lock clean
+.PHONY: help install demo test scenarios checks pictures docs bench bench-quick bench-page lint format types containers check up down lock clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: .venv/installed  ## create .venv with the locked versions; the other targets call it
 
@@ -41,8 +41,14 @@ pictures: install  ## take the pictures of the README again, with the Chromium o
 docs: install  ## write the generated parts of docs/architecture.md
 	@$(BIN)/python docs/architecture.py
 
-bench: install  ## measure the cost of exactly once against at least once and Spark's own sink
-	@$(BIN)/python benchmarks/throughput.py
+bench: install  ## measure this project beside Flink, Kafka Streams and others, and write docs/performance.md: half an hour
+	@$(BIN)/python -m benchmarks
+
+bench-quick: install  ## the same with one workload and fewer records: three minutes, nothing is written
+	@$(BIN)/python -m benchmarks --quick
+
+bench-page: install  ## write docs/performance.md from the latest results again
+	@$(BIN)/python -m benchmarks.page
 
 lint: install  ## check style, format and the import layers
 	$(BIN)/ruff check .
@@ -73,7 +79,9 @@ down: install  ## stop the servers of `make up`
 lock: install  ## pin the versions that pyproject.toml and ivy.xml name (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra image -c requirements.lock pyproject.toml -o docker/requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes benchmarks/peers/quix.in -o benchmarks/peers/quix.txt
 	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; write_lock()'
+	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; from benchmarks.peers.java import JARS; write_lock(JARS)'
 
 clean:  ## remove .venv and caches, keep .eos
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
