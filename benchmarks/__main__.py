@@ -65,13 +65,15 @@ def measure(plan: Plan, console: Console) -> Results:
             results.throughput = measure_throughput(
                 stage, plan.records, names, warm_ups=plan.warm_ups, rounds=plan.rounds, console=console
             )
-            console.print(price_table(results.throughput).rich())
+            price = price_table(results.throughput)
+            if price.rows:
+                console.print(price.rich())
 
         def visibility() -> None:
             results.visibility = measure_visibility(stage, plan.visibility_records, exact, **few, console=console)
 
         def scaling() -> None:
-            results.scaling = measure_scaling(stage, plan.scaling, warm_ups=1, rounds=plan.few_rounds, console=console)
+            results.scaling = measure_scaling(stage, plan.scaling, **few, console=console)
 
         def increment() -> None:
             results.increment = measure_increment(

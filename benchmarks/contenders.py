@@ -72,9 +72,10 @@ class Contenders:
             return EosContender(self.spark, kind, Mode.EXACTLY_ONCE if name in EXACTLY_ONCE else Mode.AT_LEAST_ONCE)
         if name == SPARK:
             return SparkSink(self.spark)
+        streams = {**client.STREAMS, "streams.state.dir": str(settings.home / "peers" / "state")}
         peers = {
             FLINK: (lambda: java_command("flink", "FlinkPeer", settings), client.java_arguments(client.FLINK)),
-            STREAMS: (lambda: java_command("streams", "StreamsPeer", settings), client.java_arguments(client.STREAMS)),
+            STREAMS: (lambda: java_command("streams", "StreamsPeer", settings), client.java_arguments(streams)),
             LOOP: (lambda: [sys.executable, "-m", "benchmarks.peers.transactional_loop"], client.python_arguments()),
             QUIX: (lambda: [str(quix_python(settings)), "-m", "benchmarks.peers.quix"], client.python_arguments()),
         }

@@ -49,7 +49,7 @@ def steps_of(stage: Stage, kind: str, declared: Pipeline, records: int) -> dict[
     pipeline = replace(declared, name=name, source=source_of(kind), sinks=(Topic(f"{name}-sink"),))
     create_topics([pipeline.source, *pipeline.own_topics()], stage.connection)
     spark, connection = stage.contenders.spark.session, stage.connection
-    tables = AuditTables(pipeline, spark, connection, str(stage.folder / "lake"))
+    tables = AuditTables(pipeline, spark, connection, str(stage.folder / "lakes" / name))
 
     def run() -> None:
         report = run_pipeline(pipeline, spark, connection)

@@ -45,12 +45,13 @@ README_COLUMNS = (EOS, FLINK, STREAMS, SPARK)
 
 def render(results: Results) -> str:
     """The page."""
+    price = price_table(results.throughput)
     parts = {
         "date": results.date,
         "machine": machine_text(results.machine),
         "versions": versions_table(results.machine).markdown(),
         "throughput": "\n\n".join(workload_text(result) for result in results.throughput.values()) or NOT_MEASURED,
-        "price": price_table(results.throughput).markdown() if results.throughput else NOT_MEASURED,
+        "price": price.markdown() if price.rows else NOT_MEASURED,
         "scaling": scaling_table(results.scaling).markdown() if results.scaling else NOT_MEASURED,
         "increment": section(increment_table(results.increment) if results.increment else None),
         "visibility": section(visibility_table(results.visibility) if results.visibility else None),
@@ -110,7 +111,8 @@ def chosen(settings: Mapping[str, object], *names: str) -> dict[str, object]:
 
 def shares_text() -> str:
     slow = [f"{each.title} ({each.share:.0%})" for each in DESCRIPTIONS.values() if each.share < 1]
-    text = f"Slow contenders get fewer of the records, so that a round does not take minutes: {'; '.join(slow)}."
+    text = f"Slow contenders get fewer of the records, so that a round does not take minutes: {'; '.join(slow)}. "
+    text += "The start of their runs weighs more for that."
     return textwrap.fill(text, LINE, initial_indent="- ", subsequent_indent="  ")
 
 

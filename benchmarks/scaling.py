@@ -12,7 +12,7 @@ from benchmarks.tables import scaling_table
 from benchmarks.workload import INTEGERS
 
 KINDS = (ARROW, DATAFRAME)
-#: Records and partitions. The first point warms up the JVMs, too.
+#: Records and partitions.
 POINTS = (
     (10_000, 3),
     (100_000, 3),
@@ -27,15 +27,17 @@ POINTS = (
 def measure_scaling(
     stage: Stage, points: Sequence[tuple[int, int]], *, warm_ups: int, rounds: int, console: Console
 ) -> list[ScalingPoint]:
+    """Measure both kinds at each point. The warm-ups come before the first one."""
     results = []
-    for records, partitions in points:
+    for number, (records, partitions) in enumerate(points):
 
         def run(name: str, records: int = records, partitions: int = partitions) -> Measurement:
             return stage.measure(name, stage.source(INTEGERS, records, partitions))
 
         stage.source(INTEGERS, records, partitions)
         title = f"{records:,} records, {partitions} partitions"
-        measured = take_turns(title, KINDS, run, warm_ups=warm_ups, rounds=rounds, console=console)
+        before = 0 if number else warm_ups
+        measured = take_turns(title, KINDS, run, warm_ups=before, rounds=rounds, console=console)
         seconds = {name: [round(each.seconds, 4) for each in measured[name]] for name in KINDS}
         results.append(ScalingPoint(records=records, partitions=partitions, seconds=seconds))
         stage.drop_sources()

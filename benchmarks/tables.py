@@ -73,11 +73,8 @@ def megabytes(sizes: Sequence[int]) -> str:
 
 def price_table(workloads: dict[str, WorkloadResult]) -> Table:
     """The speed of exactly once in relation to our own at least once in the same round."""
-    rows = [
-        [result.title, *(price_of(result, *names) for names in KINDS.values())]
-        for result in workloads.values()
-        if any(name in result.series for names in KINDS.values() for name in names)
-    ]
+    prices = [(result.title, [price_of(result, *names) for names in KINDS.values()]) for result in workloads.values()]
+    rows = [[title, *figures] for title, figures in prices if any(figures)]
     return Table("Exactly once, relative to at least once", ["workload", *(f"{kind} kind" for kind in KINDS)], rows)
 
 

@@ -27,7 +27,7 @@ def measure_transactions(
 ) -> TransactionResult:
     """Measure transactions over few records, and sizes over many."""
     source, large = (stage.source(INTEGERS, records, PARTITIONS) for records in (few, many))
-    one, several = Batching(), Batching(records=few // PARTITIONS // TRANSACTIONS)
+    one, several = Batching(), Batching(records=max(1, few // PARTITIONS // TRANSACTIONS))
     # A task runs on each core, so on two of them three partitions take one and a half times as long as one.
     turns = max(1.0, PARTITIONS / len(os.sched_getaffinity(0))) * (TRANSACTIONS - 1)
     seconds: dict[str, list[float]] = {kind: [] for kind in PIPELINES}

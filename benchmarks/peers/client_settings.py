@@ -37,7 +37,7 @@ PYTHON_CONSUMER = {**READER, **PYTHON_FETCHES}
 #: How often a peer commits, as far as it commits by time.
 COMMIT_MS = 1000
 
-FLINK = {"flink.parallelism": "3", "flink.checkpoint.ms": str(COMMIT_MS), "producer.transaction.timeout.ms": "60000"}
+FLINK = {"flink.parallelism": "2", "flink.checkpoint.ms": str(COMMIT_MS), "producer.transaction.timeout.ms": "60000"}
 STREAMS = {
     "streams.processing.guarantee": "exactly_once_v2",
     "streams.commit.interval.ms": str(COMMIT_MS),

@@ -14,6 +14,8 @@ from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.platform.folders import make_folder
 
+#: From here the peers in Python are imported.
+ROOT = Path(__file__).parents[2]
 READY_SECONDS = 120
 RUN_SECONDS = 900
 
@@ -36,7 +38,13 @@ class PeerProcess:
         make_folder(self._log.parent)
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+                command,
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # Ctrl-C in the terminal does not reach it
             )
         self._await("ready", READY_SECONDS)
 

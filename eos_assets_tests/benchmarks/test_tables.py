@@ -35,6 +35,7 @@ def test_without_the_arrow_kind_there_is_no_ratio() -> None:
 def test_the_price_is_that_of_a_kind_of_which_both_deliveries_ran() -> None:
     workloads = {"integers": workload_result(**{ARROW_BASELINE: series(0.5, 1, 4)})}
     assert price_table(workloads).rows == [["Short integers, squared", "0.50 (0.50 to 0.75)", ""]]
+    assert price_table({"integers": workload_result()}).rows == []
 
 
 def test_scaling_has_a_row_for_each_point() -> None:

@@ -1,5 +1,3 @@
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -27,7 +25,6 @@ final class StreamsPeer extends Peer {
     private static final long POLL_MS = 20;
     private static final long CLOSE_SECONDS = 60;
 
-    private final Path folder = Files.createTempDirectory("streams");
     private final Admin admin;
 
     private StreamsPeer(String[] arguments) throws Exception {
@@ -63,6 +60,7 @@ final class StreamsPeer extends Peer {
                     .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP))) {
                 throw new IllegalStateException("The application did not end within " + CLOSE_SECONDS + " s");
             }
+            streams.cleanUp();
         };
     }
 
@@ -78,7 +76,6 @@ final class StreamsPeer extends Peer {
         Properties properties = withPrefix("streams.");
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, id);
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, argument("servers"));
-        properties.put(StreamsConfig.STATE_DIR_CONFIG, folder.toString());
         withPrefix("producer.").forEach((name, value) -> properties.put(StreamsConfig.producerPrefix((String) name), value));
         withPrefix("consumer.").forEach((name, value) -> properties.put(StreamsConfig.consumerPrefix((String) name), value));
         return properties;
