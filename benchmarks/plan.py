@@ -18,7 +18,7 @@ class Plan:
     contenders: tuple[str, ...]
     #: Workload → the records of a run.
     records: dict[str, int]
-    warm_ups: int = 2
+    warm_ups: int = 3
     rounds: int = 5
     #: The rounds of visibility, scaling and transactions.
     few_rounds: int = 3
