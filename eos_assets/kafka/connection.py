@@ -44,30 +44,37 @@ class Connection:
     @cached_property
     def admin(self) -> AdminClient:
         """One client for all calls: a future whose client is gone fails."""
+        return self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
         config: dict[str, Any] = {**self.config(), "error_cb": self.client_errors.record}
         return AdminClient(config)
 
     def ask(self, request: Callable[[AdminClient], Response], seconds: float = TIMEOUT_SECONDS) -> Response:
         """Send a request with the admin client, and send it again while it fails with a transient error.
 
-        A client that has lost a broker may ask that one again and again, or wait for it although it has come back. So
-        after an error of the client itself a new one takes its place. The old one stays: others may wait for it.
+        Every retry has a new client: one that remembers a broker which is down may ask it again and again, or wait for
+        it although it has come back. A new client that got an answer takes the place of the old one.
         """
+        client = self.admin
 
         def send() -> Response:
-            admin = self.admin
+            nonlocal client
             try:
-                return request(admin)
-            except KafkaException as failure:
-                if failure.args[0].code() < 0 and self.__dict__.get("admin") is admin:
-                    self._replaced.append(self.__dict__.pop("admin"))
+                return request(client)
+            except KafkaException:
+                client = self._new_admin()
                 raise
 
-        return retry_transient(send, seconds)
+        response = retry_transient(send, seconds)
+        if client is not self.admin:
+            self._replaced.append(self.admin)
+            self.__dict__["admin"] = client
+        return response
 
     @cached_property
     def _replaced(self) -> list[AdminClient]:
-        """The admin clients that were replaced."""
+        """Admin clients that were replaced. Other threads may still wait for their futures."""
         return []
 
     @cached_property

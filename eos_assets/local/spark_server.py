@@ -11,7 +11,7 @@ from eos_assets.platform.java import find_java
 from eos_assets.platform.loopback import LOOPBACK
 from eos_assets.platform.server_process import ServerProcess
 from eos_assets.platform.settings import Settings
-from eos_assets.platform.spark_config import cluster_config
+from eos_assets.platform.spark_config import IN_PROCESS, cluster_config
 
 START_SECONDS = 90
 SPARK_PURPOSE, SPARK_SETTING = "Spark Connect", "--spark-port or EOS_SPARK_CONNECT_PORT"
@@ -27,7 +27,7 @@ class SparkConnectServer:
         *,
         port: int,
         settings: Settings | None = None,
-        master: str = "local[*,4]",
+        master: str = IN_PROCESS,
         env: Mapping[str, str] | None = None,
         tied: bool = True,
     ) -> None:

@@ -1,5 +1,6 @@
 """The configuration of a Spark session: in-process, on Spark Connect or on a cluster."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from eos_assets.transform.arrow_batches import BATCH_BYTES, DEFAULT_LIMIT
 LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-#: All cores, and four attempts per task: plain `local[*]` never retries a task.
-IN_PROCESS = "local[*,4]"
+#: One task more than there are cores, because a task waits for brokers now and then; and four attempts per task: plain
+#: `local[*]` never retries a task.
+IN_PROCESS = f"local[{(os.cpu_count() or 1) + 1},4]"
 
 #: Names of settings and reader options whose values Spark must not show.
 SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"

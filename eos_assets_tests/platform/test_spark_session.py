@@ -21,7 +21,7 @@ from eos_assets.local.ports import ReservedPort
 from eos_assets.local.stack import Stack
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.shipping import ship
-from eos_assets.platform.spark_config import cluster_config
+from eos_assets.platform.spark_config import IN_PROCESS, cluster_config
 from eos_assets.platform.spark_session import spark_address, start_session
 from eos_assets.platform.worker_startup import PRELOADED
 from eos_assets.worker_path import ARCHIVE
@@ -31,8 +31,8 @@ from eos_assets_tests.waiting import wait_for
 @pytest.mark.parametrize(
     ("wanted", "address"),
     [
-        ("", "local[*,4]"),
-        ("in-process", "local[*,4]"),
+        ("", IN_PROCESS),
+        ("in-process", IN_PROCESS),
         ("local[1,2]", "local[1,2]"),
         ("spark://host:7077", "spark://host:7077"),
         ("sc://host:15002", "sc://host:15002"),
