@@ -127,7 +127,7 @@ def readme_row(results: Results) -> str | None:
     if integers is None or not set(README_COLUMNS) <= set(integers.series):
         return None
     figures = [f"{Spread.of(speeds(integers.series[name])).median:,.0f}" for name in README_COLUMNS]
-    return f"| short records per second, on {results.machine.cores} cores | {' | '.join(figures)} |"
+    return f"| short records per second, on {results.machine.cores} cores (Arrow batches) | {' | '.join(figures)} |"
 
 
 def write_page(results: Results) -> None:

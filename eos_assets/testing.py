@@ -57,7 +57,7 @@ def sample_batch(rows: Sequence[tuple[Content, Content]]) -> "pa.RecordBatch":
     """Source records of one partition as an Arrow pipeline reads them, made of (key, value) pairs."""
     import pyarrow as pa
 
-    from eos_assets.kafka.arrow_consumer import HEADERS
+    from eos_assets.kafka.message_memory import HEADERS
 
     keys, values = ([to_bytes(row[column]) for row in rows] for column in (0, 1))
     return pa.record_batch(

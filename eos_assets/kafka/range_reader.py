@@ -10,7 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, EosError
-from eos_assets.kafka.arrow_consumer import Fetched, PartitionConsumer, open_partition
+from eos_assets.kafka.arrow_consumer import PartitionConsumer, open_partition
+from eos_assets.kafka.message_memory import Fetched
 from eos_assets.kafka.reader import ASSIGNED_CONSUMER, READER_GROUP, TIMEOUT_SECONDS, PartitionUnreadable
 from eos_assets.kafka.retries import is_transient
 

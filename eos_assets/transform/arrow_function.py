@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.arrow_consumer import HEADERS, Integers
+from eos_assets.kafka.message_memory import HEADERS, Integers
 from eos_assets.log.dead_letter import REASON_CHARACTERS
 from eos_assets.transform.user_code import own_line, type_name
 

@@ -20,11 +20,11 @@ from eos_assets import deadlines
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
 from eos_assets.experiment.fill import fill
-from eos_assets.kafka import arrow_consumer, range_reader
+from eos_assets.kafka import message_memory, range_reader
 from eos_assets.kafka.admin import create_topics
-from eos_assets.kafka.arrow_consumer import Fetched
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import headers_of
+from eos_assets.kafka.message_memory import Fetched
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.range_reader import PartitionRange, RangeTruncated, read_batches
 from eos_assets.kafka.reader import PartitionUnreadable, read_partition
@@ -104,32 +104,32 @@ def test_the_python_client_returns_the_same(
     records = [(None, b"a", []), (b"k", None, [("h", b"1"), ("h", None)]), (b"", b"", [("é", b"")])]
     seed(connection, topic, [("plain", records), ("aborted", records), ("committed", records)])
     by_memory = read(connection, topic, 0, 10)
-    arrow_consumer.layout_is_known.cache_clear()
-    monkeypatch.setattr(arrow_consumer, "KNOWN_MAJOR_VERSION", 99)
+    message_memory.layout_is_known.cache_clear()
+    monkeypatch.setattr(message_memory, "KNOWN_MAJOR_VERSION", 99)
     with caplog.at_level("WARNING"):
         assert read(connection, topic, 0, 10) == by_memory
-    arrow_consumer.layout_is_known.cache_clear()
+    message_memory.layout_is_known.cache_clear()
     assert "messages of an unknown layout. Records are read with the Python client" in caplog.text
     assert [record.offset for record in by_memory] == [0, 1, 2, 7, 8, 9]
 
 
 def test_a_wrong_layout_is_noticed_before_an_address_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert arrow_consumer.layout_is_as_declared()
+    assert message_memory.layout_is_as_declared()
     followed: list[object] = []
-    monkeypatch.setattr(arrow_consumer, "copy_bytes", lambda *arrays: followed.append(arrays))
+    monkeypatch.setattr(message_memory, "copy_bytes", lambda *arrays: followed.append(arrays))
     for one, other in (("payload", "len"), ("key", "key_len"), ("offset", "partition"), ("err", "offset")):
-        words = {**arrow_consumer.WORDS, one: arrow_consumer.WORDS[other], other: arrow_consumer.WORDS[one]}
-        monkeypatch.setattr(arrow_consumer, "WORDS", words)
-        assert not arrow_consumer.layout_is_as_declared()
+        words = {**message_memory.WORDS, one: message_memory.WORDS[other], other: message_memory.WORDS[one]}
+        monkeypatch.setattr(message_memory, "WORDS", words)
+        assert not message_memory.layout_is_as_declared()
         monkeypatch.undo()
-        monkeypatch.setattr(arrow_consumer, "copy_bytes", lambda *arrays: followed.append(arrays))
+        monkeypatch.setattr(message_memory, "copy_bytes", lambda *arrays: followed.append(arrays))
     assert not followed
 
 
 @pytest.mark.parametrize("address", [0, 8, 4097, (1 << 47) + 8, (1 << 64) - 8])
 def test_an_address_that_cannot_be_one_is_refused(address: int) -> None:
     with pytest.raises(KafkaException, match="an address that is not valid"):
-        arrow_consumer.read_fields(np.array([address], np.uint64))
+        message_memory.read_fields(np.array([address], np.uint64))
 
 
 def test_large_records_come_in_batches_of_limited_size(connection: Connection, make_topic: MakeTopic) -> None:
@@ -256,7 +256,7 @@ def test_messages_outside_of_the_view_of_the_memory_are_read_by_the_python_clien
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some platforms give a process higher addresses."""
-    arrow_consumer.layout_is_known.cache_clear()
-    monkeypatch.setattr(arrow_consumer, "LAST_ADDRESS", 1 << 20)
-    assert not arrow_consumer.layout_is_known()
-    arrow_consumer.layout_is_known.cache_clear()
+    message_memory.layout_is_known.cache_clear()
+    monkeypatch.setattr(message_memory, "LAST_ADDRESS", 1 << 20)
+    assert not message_memory.layout_is_known()
+    message_memory.layout_is_known.cache_clear()

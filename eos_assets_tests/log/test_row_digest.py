@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.audit.record_reader import digest
-from eos_assets.kafka.arrow_consumer import HEADERS
+from eos_assets.kafka.message_memory import HEADERS
 from eos_assets.log.row_digest import FEW_VALUES, LONG_VALUE, row_digests
 
 BYTES = st.one_of(st.none(), st.binary(max_size=2 * LONG_VALUE))

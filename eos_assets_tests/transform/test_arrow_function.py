@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import eos_assets as eos
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.arrow_consumer import HEADERS
+from eos_assets.kafka.message_memory import HEADERS
 from eos_assets.transform.arrow_function import ArrowFunction
 
 Function = Callable[[pa.RecordBatch], Any]

@@ -82,9 +82,9 @@ for pipeline in (file_transactions, balances):
     report = run_pipeline(pipeline, spark, connection, once)
     proof = verify_pipeline(pipeline, spark, connection, full=True)
     checks = [check.finding(pipeline, spark, connection) for check in pipeline.checks]
-    told = {"pipeline": pipeline.name, "complete": report.complete, "holds": proof.holds, **proof.figures}
-    told["out"] = sum(entry.records_out + entry.dead for entry in report.entries)
-    print(json.dumps({**told, "checks": {check.name: check.holds for check in checks}}))
+    figures = {"pipeline": pipeline.name, "complete": report.complete, "holds": proof.holds, **proof.figures}
+    figures["out"] = sum(entry.records_out + entry.dead for entry in report.entries)
+    print(json.dumps({**figures, "checks": {check.name: check.holds for check in checks}}))
 spark.stop()
 """
 
@@ -161,9 +161,9 @@ def test_files_become_balances_although_every_worker_dies_once(
     run = subprocess.run([sys.executable, "-c", FILES_TO_BALANCES], capture_output=True, text=True, timeout=500)
     assert run.returncode == 0, run.stderr
     files, booked = (json.loads(line) for line in run.stdout.splitlines())
-    for told in (files, booked):
-        assert told["complete"], told
-        assert told["holds"], told
+    for figures in (files, booked):
+        assert figures["complete"], figures
+        assert figures["holds"], figures
     assert (files["out"], booked["out"]) == (1500, 1500)
     assert files["checks"] == {"files_match_ledger": True}
     assert booked["checks"] == {"balances_are_sums": True}

@@ -11,7 +11,7 @@ import pytest
 
 import eos_assets as eos
 from eos_assets.audit.record_reader import digest
-from eos_assets.kafka.arrow_consumer import HEADERS
+from eos_assets.kafka.message_memory import HEADERS
 from eos_assets.kafka.range_reader import PartitionRange
 from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.verify.scope import PartitionScope, ProofScope
