@@ -64,6 +64,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings.load()
 
 
+#: Other test processes need the cores, too.
+FEW_TASKS = "local[2,4]"
+
 #: Ivy settings with an empty mirror: a fetch from it fails.
 EMPTY_MIRROR = """\
 <ivysettings>
@@ -100,7 +103,7 @@ def connection(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """The Spark of EOS_SPARK, else one in this process."""
-    session = start_session(settings, settings.spark or "in-process")
+    session = start_session(settings, settings.spark or FEW_TASKS)
     yield session
     session.stop()
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from eos_assets import deadlines
-from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
-from eos_assets.experiment.fill import fill
 from eos_assets.kafka import message_memory, range_reader
-from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import headers_of
 from eos_assets.kafka.message_memory import Fetched
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.range_reader import PartitionRange, RangeTruncated, read_batches
 from eos_assets.kafka.reader import PartitionUnreadable, read_partition
-from eos_assets.local.broker import KafkaCluster
-from eos_assets.platform.settings import Settings
 from eos_assets_tests.kafka.reading import Record, records_of
 from eos_assets_tests.plugin import MakeTopic
 from eos_assets_tests.waiting import wait_for
@@ -232,24 +226,6 @@ def test_no_damaged_response_of_a_broker_kills_the_process_or_changes_the_conten
     assert len(outcomes) == 40
     assert outcomes.count("exact"), "some responses were not damaged, or read again"
     assert len(set(outcomes)) > 1, "and some were"
-
-
-def test_a_broker_that_dies_in_the_middle_is_awaited(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client holds a few records ahead, so most of them are fetched from the broker that has come back."""
-    few = {"queued.min.messages": 100, "queued.max.messages.kbytes": 100, "max.partition.fetch.bytes": 20_000}
-    monkeypatch.setattr(range_reader, "SETTINGS", {**range_reader.SETTINGS, **few})
-    with KafkaCluster(tmp_path, settings=settings) as cluster:
-        create_topics([Topic("t", partitions=1)], cluster.connection)
-        fill(cluster.connection, "t", 50_000)
-        batches = read_batches(cluster.connection.config(), PartitionRange("t", 0, 0, 50_000), rows=1000)
-        first = next(batches)
-        cluster.kill(1)
-        assert not cluster.nodes[0].is_running()
-        cluster.restart(1)
-        values = [value for batch in (first, *batches) for value in batch["value"].to_pylist()]
-    assert values == [b"%d" % number for number in range(50_000)]
 
 
 def test_messages_outside_of_the_view_of_the_memory_are_read_by_the_python_client(

@@ -4,6 +4,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from eos_assets.kafka.offsets import bounds
 from eos_assets.run.preview import preview, share
 from eos_assets_tests.run.lab import Lab, MakeLab
 
@@ -21,9 +22,13 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
     assert lab.read() == []
 
 
+from eos_assets_tests.waiting import wait_for
+
+
 def test_a_preview_shows_the_last_records_of_each_partition(lab: Lab) -> None:
     for partition, count in enumerate((40, 3, 20)):
         lab.produce_transaction([b"1"] * count, commit=True, partition=partition)
+    wait_for(lambda: all(each.stable == each.high for each in bounds(lab.connection, lab.source).values()))
     origins = [record.source.origin for record in preview(lab.pipeline, lab.spark, lab.connection, 10)]
     places = [(origin.partition, origin.offset) for origin in origins]
     assert places == [(0, 36), (0, 37), (0, 38), (0, 39), (1, 0), (1, 1), (1, 2), (2, 17), (2, 18), (2, 19)]

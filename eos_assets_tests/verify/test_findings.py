@@ -29,13 +29,13 @@ WINDOW = Window({0: PARTITION}, {}, {}, group_offsets={0: 8})
 
 
 class PlannedRecomputation(Recomputation):
-    """One whose result has these columns, so that Spark need not plan it."""
+    """One whose transform chooses no partitions, so that Spark need not plan it."""
 
-    result_columns: ClassVar[list[str]] = ["value", "origin"]
+    declares_partitions: ClassVar[bool] = False
 
 
 class RecomputationWithPartitions(Recomputation):
-    result_columns: ClassVar[list[str]] = ["value", "origin", "partition"]
+    declares_partitions: ClassVar[bool] = True
 
 
 def findings(

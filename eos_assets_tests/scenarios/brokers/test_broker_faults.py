@@ -15,8 +15,13 @@ from pyspark.sql import SparkSession
 
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.options import Batching
+from eos_assets.declare.topic import Topic
 from eos_assets.experiment.faults import Faults
+from eos_assets.experiment.fill import fill
+from eos_assets.kafka import range_reader
+from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.range_reader import PartitionRange, read_batches
 from eos_assets.local.broker import KafkaCluster
 from eos_assets.platform.settings import Settings
 from eos_assets.verify.scope import ProofScope
@@ -123,3 +128,21 @@ def test_a_broker_that_is_killed_during_a_proof(
         restarted.set()
         cluster.restart(1)
         assert proof.result().holds
+
+
+def test_a_broker_that_dies_in_the_middle_is_awaited(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client holds a few records ahead, so most of them are fetched from the broker that has come back."""
+    few = {"queued.min.messages": 100, "queued.max.messages.kbytes": 100, "max.partition.fetch.bytes": 20_000}
+    monkeypatch.setattr(range_reader, "SETTINGS", {**range_reader.SETTINGS, **few})
+    with KafkaCluster(tmp_path, settings=settings) as cluster:
+        create_topics([Topic("t", partitions=1)], cluster.connection)
+        fill(cluster.connection, "t", 50_000)
+        batches = read_batches(cluster.connection.config(), PartitionRange("t", 0, 0, 50_000), rows=1000)
+        first = next(batches)
+        cluster.kill(1)
+        assert not cluster.nodes[0].is_running()
+        cluster.restart(1)
+        values = [value for batch in (first, *batches) for value in batch["value"].to_pylist()]
+    assert values == [b"%d" % number for number in range(50_000)]
