@@ -7,6 +7,7 @@ from pyspark.sql import functions as f
 from eos_assets.kafka.offsets import bounds
 from eos_assets.run.preview import preview, share
 from eos_assets_tests.run.lab import Lab, MakeLab
+from eos_assets_tests.waiting import wait_for
 
 
 @pytest.mark.connect
@@ -20,9 +21,6 @@ def test_preview_shows_inputs_and_outputs_and_writes_nothing(lab: Lab) -> None:
         lab.produce_transaction([b"1"] * 50, commit=False, partition=partition)
     assert preview(lab.pipeline, lab.spark, lab.connection, 5) == shown, "aborted records hide none"
     assert lab.read() == []
-
-
-from eos_assets_tests.waiting import wait_for
 
 
 def test_a_preview_shows_the_last_records_of_each_partition(lab: Lab) -> None:
