@@ -1,6 +1,7 @@
 """A bank for one test: it sends transactions, and keeps the expected balances in plain Python."""
 
 import json
+import random
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable
@@ -62,3 +63,12 @@ class Bank:
         assert {account: Decimal(values[-1]) for account, values in outputs.items()} == self.balances
         dead = [json.loads(m.value() or b"") for m in self.lab.read(self.lab.pipeline.names().dead_letters)]
         assert sorted(letter["transaction_id"] for letter in dead) == sorted(self.rejected)
+
+
+def random_transactions(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
+    """Bookings to twelve accounts."""
+    generator = random.Random(seed)
+    return [
+        bank.transaction(f"acc-{generator.randrange(12)}", f"{generator.randrange(-40_000, 40_000) / 100:.2f}")
+        for _ in range(count)
+    ]

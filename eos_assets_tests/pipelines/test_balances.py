@@ -1,7 +1,6 @@
 """Balances are right to the cent for each account, whatever fails on the way."""
 
 import json
-import random
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,12 +13,10 @@ from pyspark.sql import SparkSession
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
-from eos_assets.experiment.faults import Faults
 from eos_assets.orchestration.checks import AUDIT_CHECK, INVARIANTS
 from eos_assets.pipelines.balances import balances, book
-from eos_assets.sink.job import FAILPOINTS
 from eos_assets_tests.orchestration.platform import Platform, evaluations
-from eos_assets_tests.pipelines.bank import Bank, own_balances
+from eos_assets_tests.pipelines.bank import Bank, own_balances, random_transactions
 from eos_assets_tests.run.lab import MakeLab
 from eos_assets_tests.state.folds import folded
 
@@ -27,30 +24,6 @@ from eos_assets_tests.state.folds import folded
 @pytest.fixture
 def bank(make_lab: MakeLab) -> Bank:
     return Bank(make_lab(pipeline=own_balances()))
-
-
-def random_transactions(bank: Bank, count: int, seed: int) -> list[dict[str, str]]:
-    generator = random.Random(seed)
-    return [
-        bank.transaction(f"acc-{generator.randrange(12)}", f"{generator.randrange(-40_000, 40_000) / 100:.2f}")
-        for _ in range(count)
-    ]
-
-
-def test_after_a_kill_at_each_step_every_balance_is_right_to_the_cent(bank: Bank) -> None:
-    for seed, failpoint in enumerate(FAILPOINTS):
-        bank.send(random_transactions(bank, 50, seed))
-        report = bank.lab.run(Faults(failpoint=failpoint, action="exit"))
-        assert report.complete, failpoint
-        assert max(outcome.task_attempt for outcome in report.outcomes) == 1, f"a worker has died {failpoint}"
-    assert bank.rejected, "some must go below the lowest balance"
-    bank.assert_booked()
-    findings = bank.lab.verify()
-    assert {name for name, finding in findings.items() if not finding.holds} == set()
-    assert findings["balances_are_sums"].detail == "every balance is the sum of the account's transactions"
-    uncommitted = bank.lab.read(bank.lab.pipeline.names().changelog, "read_uncommitted")
-    committed = bank.lab.read(bank.lab.pipeline.names().changelog)
-    assert len(committed) < len(uncommitted), "the killed attempts had written state, and none of it is visible"
 
 
 def test_an_invalid_transaction_is_a_dead_letter_and_leaves_the_balance(bank: Bank) -> None:
