@@ -66,7 +66,7 @@ def assert_exact(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("failpoint", ["after_init", "mid_produce", "after_offsets", "before_commit", "after_commit"])
+@pytest.mark.parametrize("failpoint", ["after_init", "mid_produce", "after_offsets", "before_commit"])
 def test_a_broker_that_is_killed_during_a_transaction(
     spark: SparkSession, cluster: KafkaCluster, tmp_path: Path, kind: str, failpoint: str
 ) -> None:

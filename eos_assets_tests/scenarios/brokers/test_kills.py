@@ -19,7 +19,7 @@ from eos_assets.run.plan import make_plan
 from eos_assets.sink.job import NoFaults
 from eos_assets_tests.kafka.reading import read_pairs
 from eos_assets_tests.run.background import Background
-from eos_assets_tests.run.lab import KINDS, Lab, declare
+from eos_assets_tests.run.lab import Lab, declare
 from eos_assets_tests.sink.watcher import Watcher
 from eos_assets_tests.waiting import wait_for
 
@@ -86,11 +86,12 @@ def cluster(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield started
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_nine_kills_of_writers_and_a_kill_of_every_broker(
-    spark: SparkSession, cluster: KafkaCluster, tmp_path: Path, kind: str
+    spark: SparkSession, cluster: KafkaCluster, tmp_path: Path
 ) -> None:
-    lab = Lab(spark, cluster.connection, declare(kind=kind, partitions=PARTITIONS, batching=Batching(records=1000)))
+    lab = Lab(
+        spark, cluster.connection, declare(kind="batches", partitions=PARTITIONS, batching=Batching(records=1000))
+    )
     lab.create()
     lab.fill(COUNT)
     lab.watcher = Watcher(cluster.bootstrap_servers, lab.sink, PARTITIONS)

@@ -93,7 +93,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     assert "holds the data of 1 broker" in eos("up", "--brokers", "3", status=1).stderr
     eos("doctor")
 
-    assert "Ended" in eos("down").stdout
+    assert "Stopped the servers of" in eos("down").stdout
     assert left_behind() == []
     assert status()["servers"] == []
     assert "Nothing" in eos("down").stdout
@@ -111,7 +111,7 @@ def test_three_brokers_live_from_up_to_down(home: Path, ports: tuple[int, int]) 
     eos("fill", "datasource", "--count", "100")
     partitions = Connection(report["bootstrap_servers"]).metadata().topics["datasource"].partitions
     assert {len(p.replicas) for p in partitions.values()} == {3}
-    assert "Ended" in eos("down").stdout
+    assert "Stopped the servers of" in eos("down").stdout
     assert left_behind() == []
 
 
