@@ -12,7 +12,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.kafka.range_reader import PartitionRange, read_batches
-from eos_assets.log.row_digest import row_digests
+from eos_assets.log.digest import row_digests
 
 Digests = npt.NDArray[np.int64]
 #: Partition → the sorted digests of its records.

@@ -16,8 +16,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.experiment.baselines import delivery_of
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange, bounds
 from eos_assets.platform.settings import Settings
 from eos_assets.platform.spark_session import start_session
 from eos_assets.run.run import RunOptions, run_pipeline

@@ -7,11 +7,10 @@ from eos_assets.audit.marks import Reached
 from eos_assets.audit.table_contents import TableContents, newer, read_contents
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.check import Finding
-from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.offsets import OffsetRange, bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.verify.invariants import SHOWN, Violations, transaction
 from eos_assets.verify.window.reader import first_complete_map
 

@@ -17,14 +17,13 @@ from eos_assets.audit.rows import PLACE, dead_letter_rows, delivery_rows, transa
 from eos_assets.audit.schemas import DEAD_LETTERS, DELIVERIES
 from eos_assets.context import PipelineContext
 from eos_assets.kafka.headers import UnreadableHeadersError
-from eos_assets.kafka.offsets import bounds, bounds_of, offsets_for_times
+from eos_assets.kafka.offsets import OffsetRange, bounds, bounds_of, offsets_for_times
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
 from eos_assets.log.dead_letter import ERROR, ORIGIN, PIPELINE
 from eos_assets.log.digest import digest_expression
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.log.provenance import ProvenanceMap
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
 from eos_assets.verify.provenance_frame import decode_maps
 from eos_assets.verify.topic_frames import union

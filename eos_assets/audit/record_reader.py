@@ -10,8 +10,8 @@ import xxhash
 
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import Header, headers_of
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.reader import read_partitions
-from eos_assets.log.ranges import OffsetRange
 
 SEED = 42
 #: Offset, key, digest and time in microseconds.

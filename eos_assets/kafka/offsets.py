@@ -1,6 +1,6 @@
-"""Reads where partitions begin and end, or which offset belongs to a time."""
+"""Ranges of offsets, and requests for offsets: where partitions begin and end, and which offset belongs to a time."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -14,11 +14,38 @@ from eos_assets.kafka.retries import retry_transient
 POLL_SECONDS = 0.01
 #: An election after the loss of a broker takes some seconds.
 ELECTION_SECONDS = 60.0
+#: The number of ranges that a message names.
+NAMED_RANGES = 3
 
 Query = tuple[OffsetSpec, IsolationLevel]
 LOG_START: Query = (OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
 LAST_STABLE: Query = (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 HIGH_WATERMARK: Query = (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """The offsets [start, end) of one source partition."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of offsets. It is not the number of records, because markers and aborted records leave holes."""
+        return max(0, self.end - self.start)
+
+    def describe(self, topic: str) -> str:
+        """The range in words."""
+        last = f" to {self.end - 1}" if self.size > 1 else ""
+        return f"{topic}/{self.partition} offset{'s' * (self.size > 1)} {self.start}{last}"
+
+
+def describe_ranges(topic: str, ranges: Sequence[OffsetRange]) -> str:
+    """The first few ranges in words, and the number of the others."""
+    others = f" and {len(ranges) - NAMED_RANGES} more partitions" if len(ranges) > NAMED_RANGES else ""
+    return ", ".join(each.describe(topic) for each in ranges[:NAMED_RANGES]) + others
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from eos_assets.run.job import StatelessJobRunner, collect
 from eos_assets.run.partition_alignment import run_task
 from eos_assets.run.plan import PartitionPlan
 from eos_assets.sink.arrow_task import reading_task
-from eos_assets.sink.job import Job
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Job, Outcome
 from eos_assets.transform.arrow_function import ArrowFunction
 
 

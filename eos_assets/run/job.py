@@ -11,8 +11,7 @@ from eos_assets.errors import Code, EosError, Reaction
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.partition_alignment import align_to_source, run_task
 from eos_assets.run.plan import PartitionPlan
-from eos_assets.sink.job import Job
-from eos_assets.sink.outcome import NO_PARTITION, Outcome
+from eos_assets.sink.job import NO_PARTITION, Job, Outcome
 from eos_assets.sink.task import closing_task, writing_task
 from eos_assets.transform.arrow_batches import LARGE_BYTES, arrow_batch_limit
 from eos_assets.transform.determinism import check_determinism

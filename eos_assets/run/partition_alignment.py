@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.sink.outcome import SPARK_SCHEMA
+from eos_assets.sink.job import SPARK_SCHEMA
 from eos_assets.sink.task import Task
 from eos_assets.transform.combined_records import refuse_combined_records
 from eos_assets.transform.spark_plan import SCAN, explain, source_plan

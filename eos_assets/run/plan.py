@@ -10,9 +10,8 @@ from eos_assets.declare.names import Names
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import Bounds, bounds
+from eos_assets.kafka.offsets import Bounds, OffsetRange, bounds
 from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.preflight.topics import existing_topics
 

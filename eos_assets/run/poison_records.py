@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, EosError, Reaction
-from eos_assets.log.ranges import OffsetRange, describe_ranges
+from eos_assets.kafka.offsets import OffsetRange, describe_ranges
 from eos_assets.run.job import JobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Outcome
 from eos_assets.transform.spark_errors import SparkFailure, classify
 
 if TYPE_CHECKING:

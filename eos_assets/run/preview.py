@@ -10,9 +10,8 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.offsets import OffsetRange, bounds
 from eos_assets.kafka.reader import open_consumer, read_last_records, read_range
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.run.plan import make_plan
 from eos_assets.run.preflight.state import check_state

@@ -8,11 +8,11 @@ from eos_assets.deadlines import poll_until
 from eos_assets.declare.modes import Mode
 from eos_assets.errors import MEANINGS, Code, Reaction
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
 from eos_assets.log.ledger import LedgerEntry, short_run_id, utc_time
-from eos_assets.log.ranges import OffsetRange
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Outcome
 
 #: How long the end of a transaction may take to reach the ledger after the broker has acknowledged its commit.
 LEDGER_SECONDS = 10.0

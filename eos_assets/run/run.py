@@ -30,8 +30,7 @@ from eos_assets.run.refusals import refusal
 from eos_assets.run.report import RunReport, await_entries
 from eos_assets.run.stateful_job import StatefulJobRunner
 from eos_assets.sink.delivery import OpenDelivery
-from eos_assets.sink.job import BATCH_BYTES, Job, NoFaults
-from eos_assets.sink.outcome import NO_PARTITION, Outcome
+from eos_assets.sink.job import BATCH_BYTES, NO_PARTITION, Job, NoFaults, Outcome
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.state import State
 from eos_assets.transform.result_schema import row_without_origin

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.run.job import JobRunner
 from eos_assets.run.plan import PartitionPlan
-from eos_assets.sink.job import Job
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Job, Outcome
 from eos_assets.state.fold import Folded, Folding
 from eos_assets.state.state import State
 from eos_assets.transform.determinism import check_determinism

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.range_reader import PartitionRange, read_batches
-from eos_assets.log.ranges import OffsetRange
-from eos_assets.log.row_digest import row_digests
+from eos_assets.log.digest import row_digests
 from eos_assets.sink.job import Job
 from eos_assets.sink.task import Task, start_task
 from eos_assets.sink.writer import PartitionWriter

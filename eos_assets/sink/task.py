@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.errors import Code, TaskError
-from eos_assets.sink.job import Job
-from eos_assets.sink.outcome import task_outcome
+from eos_assets.sink.job import Job, task_outcome
 from eos_assets.sink.writer import PartitionWriter
 from eos_assets.worker_path import drop_archives
 

@@ -13,12 +13,11 @@ from confluent_kafka import KafkaException
 
 from eos_assets.errors import Code, EosError, TaskError
 from eos_assets.kafka.auth_errors import PermissionDenied, grant_remedy
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.reader import CommittedReader
 from eos_assets.sink.delivery import Delivery, NothingToWrite
 from eos_assets.sink.errors import Fenced, classify
-from eos_assets.sink.job import Attempt, Job
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Attempt, Job, Outcome
 from eos_assets.sink.range_writer import RangeWriter
 from eos_assets.sink.resume import AlreadyDone, OffsetsMoved, StalePlan
 from eos_assets.sink.transaction import TransactionalDelivery

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
-from eos_assets.kafka.offsets import bounds
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange, bounds
 from eos_assets.transform.source import read_ranges
 
 if TYPE_CHECKING:

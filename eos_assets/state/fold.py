@@ -11,9 +11,9 @@ import pyarrow as pa
 from eos_assets.declare.fold_by_key import SinglePassResult
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.partitioner import partitions_of
 from eos_assets.log.digest import digest_column
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.changelog import SEEN, STATE, column_types, encode, stores
 from eos_assets.transform.business_key import business_key
 from eos_assets.transform.result_schema import check_schema, worker_rows

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.dead_letter import REASON_CHARACTERS
 from eos_assets.log.digest import KEY, VALUE, digest_expression
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.arrow_function import FRAME, ArrowFunction, frame_task
 from eos_assets.transform.combined_records import refuse_combined_records
 from eos_assets.transform.spark_errors import MARK

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.reader import READER_GROUP
-from eos_assets.log.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from types import FunctionType
 from eos_assets.declare.code_version import plain_function
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import Code, EosError
-from eos_assets.log.ranges import OffsetRange, describe_ranges
+from eos_assets.kafka.offsets import OffsetRange, describe_ranges
 from eos_assets.transform.spark_errors import INSTALLED, classify
 
 #: Packages of ours whose lines are not the user's: they call the function, or the function calls them.

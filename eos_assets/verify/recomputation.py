@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.context import PipelineContext
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.run.partition_alignment import narrow_path
 from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.transform.result_schema import apply_transform, worker_rows

@@ -7,10 +7,10 @@ it; else from a snapshot; else not at all, and the finding gives the reason.
 from dataclasses import dataclass, field, replace
 
 from eos_assets.context import PipelineContext
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.verify.window.window import PartitionWindow, Window
 

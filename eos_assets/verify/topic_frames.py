@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.context import PipelineContext
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.digest import digest_expression
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.state.fold import home_partition
 from eos_assets.transform.business_key import repeated_keys
 from eos_assets.transform.source import read_ranges

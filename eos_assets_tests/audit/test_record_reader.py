@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from eos_assets.audit.record_reader import read_digests
 from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.digest import digest_expression
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.transform.source import read_ranges
 from eos_assets_tests.plugin import MakeTopic
 

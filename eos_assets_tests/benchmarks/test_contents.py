@@ -6,7 +6,7 @@ import pyarrow as pa
 from benchmarks.contents import Contents, differences, expected_digests, joined
 from benchmarks.workload import INTEGERS
 from eos_assets.kafka.partitioner import partitions_of
-from eos_assets.log.row_digest import row_digests
+from eos_assets.log.digest import row_digests
 
 
 def contents(*partitions: list[int]) -> Contents:

@@ -6,8 +6,8 @@ import pytest
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.ledger import LedgerEntry, WrittenRange
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.orchestration.ledger_metadata import NOTHING_NEW, ledger_metadata, run_metadata
 from eos_assets.run.report import RunReport
 

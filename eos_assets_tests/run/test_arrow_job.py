@@ -13,7 +13,7 @@ from eos_assets.errors import Code, EosError
 from eos_assets.experiment.faults import Faults
 from eos_assets.run import arrow_job
 from eos_assets.run.preview import preview
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Outcome
 from eos_assets_tests.run.lab import Lab, MakeLab
 
 BATCHES = {"kind": "batches"}

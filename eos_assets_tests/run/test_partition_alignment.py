@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.run.partition_alignment import NARROW, narrow_path
 from eos_assets.transform.source import read_records
 from eos_assets_tests.run.lab import Lab

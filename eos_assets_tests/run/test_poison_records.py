@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.producer import Producer as ColumnProducer
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.poison_records import first_poison
 from eos_assets.run.preview import preview
 from eos_assets_tests.run.lab import MakeLab, raising

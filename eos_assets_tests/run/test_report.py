@@ -1,8 +1,8 @@
 """The report of a run in one sentence."""
 
 from eos_assets.declare.modes import Mode
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.log.ledger import LedgerEntry
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.report import RunReport
 
 DAGSTER_RUN = "3f2a51c0-7d0e-4b54-9f5a-0d6c3b0b2f11"

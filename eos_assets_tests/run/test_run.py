@@ -16,8 +16,7 @@ from eos_assets.run.job import JobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import Run
-from eos_assets.sink.job import Job
-from eos_assets.sink.outcome import Outcome
+from eos_assets.sink.job import Job, Outcome
 
 END = 10
 PIPELINE = pipeline(source=Topic("source"), sink=Topic("sink"), name="planned")(lambda records: records)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eos_assets.declare.options import Batching
 from eos_assets.errors import Code, TaskError
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.sink.delivery import Delivery, NothingToWrite, OpenBatch
 from eos_assets.sink.errors import Fenced
 from eos_assets.sink.job import Attempt

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.stateful import stateful
 from eos_assets.declare.topic import Topic
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.state.changelog import decode
 from eos_assets.state.fold import Folding
 from eos_assets.state.state import apply_changes

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eos_assets.kafka.range_reader import PartitionRange, read_batches
-from eos_assets.log.row_digest import row_digests
+from eos_assets.log.digest import row_digests
 from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.verify.scope import ProofScope, lookup
 from eos_assets.verify.sorted_rows import Flags, Integers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from eos_assets.log.row_digest import PRIME_1, PRIME_4, PRIME_5, SEED, Hashes, finish, mix, rotate
+from eos_assets.log.digest import PRIME_1, PRIME_4, PRIME_5, SEED, Hashes, finish, mix, rotate
 from eos_assets.verify.sorted_rows import Integers
 
 if TYPE_CHECKING:

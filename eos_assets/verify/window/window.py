@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eos_assets.context import PipelineContext
-from eos_assets.kafka.offsets import Bounds, bounds, stable_ends
+from eos_assets.kafka.offsets import Bounds, OffsetRange, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.preflight.topics import existing_topics
 from eos_assets.verify import checkpoint
 from eos_assets.verify.checkpoint import Offsets

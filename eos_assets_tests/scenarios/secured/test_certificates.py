@@ -7,9 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.offsets import bounds
+from eos_assets.kafka.offsets import OffsetRange, bounds
 from eos_assets.local.broker_security import ALIAS
-from eos_assets.log.ranges import OffsetRange
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.permissions import permissions

@@ -38,7 +38,7 @@ import dagster as dg, sys
 from eos_assets.platform.settings import Settings
 from eos_assets.definitions import defs
 from eos_assets.orchestration.partitions import add_new_partitions
-from eos_assets.log.ranges import OffsetRange
+from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.transform.source import read_records
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.platform.spark_session import start_session

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eos_assets.audit.record_reader import digest
 from eos_assets.kafka.message_memory import HEADERS
-from eos_assets.log.row_digest import FEW_VALUES, LONG_VALUE, row_digests
+from eos_assets.log.digest import FEW_VALUES, LONG_VALUE, row_digests
 
 BYTES = st.one_of(st.none(), st.binary(max_size=2 * LONG_VALUE))
 HEADER = st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary(max_size=5)))

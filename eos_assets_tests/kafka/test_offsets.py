@@ -1,6 +1,6 @@
 """Ranges of offsets in words."""
 
-from eos_assets.log.ranges import OffsetRange, describe_ranges
+from eos_assets.kafka.offsets import OffsetRange, describe_ranges
 
 
 def test_a_range_is_described_by_its_first_and_last_offset() -> None:
