@@ -10,12 +10,11 @@ from eos_assets.audit.check import compare_with_ledger
 from eos_assets.audit.tables import AuditTables
 from eos_assets.declare.check import Check, Finding
 from eos_assets.declare.pipeline import Pipeline
-from eos_assets.orchestration.failures import eos_errors_as_failures
+from eos_assets.orchestration.failures import eos_errors_as_failures, refuse_retries
 from eos_assets.orchestration.keys import sink_keys, table_key
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import refuse_retries
 from eos_assets.verify.findings import Verification
 from eos_assets.verify.state_checker import NAME as STATE_NAME
 from eos_assets.verify.verify import verify_pipeline

@@ -1,4 +1,4 @@
-"""How an error with a remedy appears in Dagster."""
+"""How a run fails in Dagster: with a remedy instead of a stack trace, and without retries that would not help."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,12 +6,20 @@ from contextlib import contextmanager
 import dagster as dg
 
 from eos_assets.errors import EosError
-from eos_assets.orchestration.retries import refuse_retries
+
+#: Dagster's tag for the number of times that it repeats a run; the default is in dagster.yaml.
+MAX_RETRIES = "dagster/max_retries"
+
+
+def refuse_retries(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> None:
+    """Keep Dagster from repeating this run. It ends with an error that has a remedy, or with a check that does not
+    hold, and another run would end in the same way."""
+    context.instance.add_run_tags(context.run.run_id, {MAX_RETRIES: "0"})
 
 
 @contextmanager
 def eos_errors_as_failures(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Iterator[None]:
-    """Raise an EosError as a failure with its problem and remedy instead of a stack trace, and without retries."""
+    """Raise an EosError as a failure with its problem and remedy, without a stack trace and without retries."""
     try:
         yield
     except EosError as error:

@@ -8,11 +8,11 @@ from eos_assets.experiment.fill import fill
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.offsets import bounds
 from eos_assets.orchestration.assets.source_topic import observation_metadata
+from eos_assets.orchestration.failures import MAX_RETRIES
 from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.keys import source_key
 from eos_assets.orchestration.partitions import add_new_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
-from eos_assets.orchestration.retries import MAX_RETRIES
 from eos_assets.platform.settings import Settings
 
 

@@ -6,15 +6,8 @@ from typing import get_type_hints
 import dagster as dg
 import pyarrow as pa
 
-from eos_assets.audit.schemas import (
-    DEAD_LETTERS,
-    DELIVERIES,
-    PARTITIONS,
-    TIMESTAMP,
-    TRANSACTIONS,
-    arrow_type,
-    field_types,
-)
+from eos_assets.audit.schemas import PARTITIONS, TIMESTAMP, arrow_type, field_types
+from eos_assets.audit.tables import SCHEMAS
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.log import provenance
 from eos_assets.log.ledger import LedgerEntry
@@ -48,12 +41,8 @@ PROVENANCE = pa.schema(
         *((name, arrow_type(name, kind)) for name, kind in get_type_hints(ProvenanceMap).items() if kind in (int, str)),
     ]
 )
-TABLES = {
-    "audit_transactions": TRANSACTIONS,
-    "audit_deliveries": DELIVERIES,
-    "audit_dead_letters": DEAD_LETTERS,
-    "audit_partitions": PARTITIONS,
-}
+#: Table → its columns.
+TABLES = {**SCHEMAS, "audit_partitions": PARTITIONS}
 
 #: Columns whose name alone does not explain them.
 DESCRIPTIONS = {

@@ -11,12 +11,11 @@ from eos_assets.experiment.cell import Cell
 from eos_assets.experiment.classification import find_anomalies
 from eos_assets.experiment.matrix import QUICK, SEED, Experiment, Matrix, run_experiment
 from eos_assets.experiment.report import markdown_charts, markdown_table
-from eos_assets.orchestration.failures import eos_errors_as_failures
+from eos_assets.orchestration.failures import eos_errors_as_failures, refuse_retries
 from eos_assets.orchestration.fill_job import fill_source
 from eos_assets.orchestration.jobs import EXECUTOR
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import refuse_retries
 
 
 class ExperimentConfig(dg.Config):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.asset_spec import pipeline_asset_spec
-from eos_assets.orchestration.failures import eos_errors_as_failures
+from eos_assets.orchestration.failures import eos_errors_as_failures, refuse_retries
 from eos_assets.orchestration.keys import dead_letters_key, pool_name, source_keys, topic_key
 from eos_assets.orchestration.ledger_metadata import run_metadata
 from eos_assets.orchestration.lineage import LEDGER, PROVENANCE, RECORD, column_schema
@@ -17,7 +17,6 @@ from eos_assets.orchestration.partitions import topic_partitions
 from eos_assets.orchestration.resources.kafka import KafkaResource
 from eos_assets.orchestration.resources.lake import LakeResource
 from eos_assets.orchestration.resources.spark import SparkResource
-from eos_assets.orchestration.retries import refuse_retries
 from eos_assets.platform.settings import Settings
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline

@@ -9,9 +9,9 @@ from confluent_kafka.admin import NewPartitions
 
 from eos_assets.kafka.offsets import bounds
 from eos_assets.local.daemon import fail_orphans
+from eos_assets.orchestration.failures import MAX_RETRIES
 from eos_assets.orchestration.partitions import range_tags
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
-from eos_assets.orchestration.retries import MAX_RETRIES
 from eos_assets.orchestration.sensors import audit_update, backoff, new_records, stuck_partitions
 from eos_assets_tests.orchestration.platform import Platform
 from eos_assets_tests.run.lab import MakeLab

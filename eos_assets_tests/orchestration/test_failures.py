@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from eos_assets.errors import EosError
-from eos_assets.orchestration.failures import eos_errors_as_failures
-from eos_assets.orchestration.retries import MAX_RETRIES
+from eos_assets.orchestration.failures import MAX_RETRIES, eos_errors_as_failures
 from eos_assets.platform.project import project_root
 
 ROOT = project_root(Path(__file__).parent)
