@@ -3,7 +3,7 @@
 from eos_assets.kafka.headers import Header
 
 ERROR, PIPELINE, ORIGIN = "eos.error", "eos.pipeline", "eos.origin"
-#: A longer reason would not fit beside a large record.
+#: Room must be left for a large record.
 REASON_CHARACTERS = 4_000
 
 

@@ -36,9 +36,9 @@ PRIME_1, PRIME_2, PRIME_3, PRIME_4, PRIME_5 = (
         0x27D4EB2F165667C5,
     )
 )
-#: From this length on, hashing one value takes less than its share of the steps over all.
+#: From this length on, hashing each value alone is faster than the steps over all values of one length.
 LONG_VALUE = 128
-#: A length that fewer values have is not worth the steps.
+#: With fewer values of one length, hashing each alone is faster, too.
 FEW_VALUES = 16
 
 

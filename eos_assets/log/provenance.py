@@ -64,7 +64,7 @@ class ProvenanceMap:
 
 
 def read(message: Message) -> ProvenanceMap:
-    """The map that a message holds. Every other message is an error, never passed over."""
+    """The map that a message holds. Any other message is an error and is never skipped."""
     return read_at(message.topic() or "", message.partition() or 0, message.offset() or 0, message.value())
 
 
