@@ -159,7 +159,7 @@ SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 
 
 class Library:
-    """The functions, without their prefix `rd_kafka_`. Other Python threads run during each call."""
+    """The functions, without their prefix `rd_kafka_`. Each call releases the GIL."""
 
     def __init__(self) -> None:
         loaded = ctypes.CDLL(cimpl.__file__)  # finds the symbols of the libraries that it is linked to, too
@@ -175,11 +175,11 @@ class Library:
 
 
 library = Library()
-#: These are called for every record that is read. They are so short that giving way to other threads takes longer.
-_without_giving_way = ctypes.PyDLL(cimpl.__file__)
-destroy_message = _without_giving_way.rd_kafka_message_destroy
+#: These are called for every record that is read. They are so short that releasing the GIL takes longer.
+_holding_the_gil = ctypes.PyDLL(cimpl.__file__)
+destroy_message = _holding_the_gil.rd_kafka_message_destroy
 destroy_message.restype, destroy_message.argtypes = None, [c_void_p]
-message_headers = _without_giving_way.rd_kafka_message_headers
+message_headers = _holding_the_gil.rd_kafka_message_headers
 message_headers.restype, message_headers.argtypes = c_int, [c_void_p, POINTER(c_void_p)]
 
 #: The types of the arguments of `produceva` before the headers.

@@ -14,7 +14,7 @@ from eos_assets.kafka.connection import Connection
 
 CREATE_SECONDS = 30
 POLL_SECONDS = 0.1
-#: A random broker answers each request; after this many requests per broker, hardly one has not been asked.
+#: A random broker answers each request; after this number of requests per broker, almost certainly all have answered.
 REQUESTS_PER_BROKER = 5
 
 
@@ -132,7 +132,7 @@ def creation_error(topic: Topic, brokers: int, error: KafkaError, connection: Co
 def await_visible(names: set[str], connection: Connection) -> None:
     """Wait until every partition of these topics has a leader, because creation is asynchronous.
 
-    Brokers learn of a topic one after the other, and a request goes to any of them: of several, all must know it.
+    Brokers learn of a topic one after another, and a request may go to any of them, so all must know it.
     """
     brokers = len(connection.metadata().brokers)
     requests = REQUESTS_PER_BROKER * brokers if brokers > 1 else 1
@@ -149,7 +149,7 @@ def await_visible(names: set[str], connection: Connection) -> None:
 
 
 def await_partitions(topic: str, count: int, connection: Connection) -> bool:
-    """Wait until the brokers report this number of partitions, later than the controller. False if they do not."""
+    """Wait until the brokers report this number of partitions, later than the controller. Return whether they do."""
     return poll_until(lambda: len(connection.partitions(topic)) >= count, CREATE_SECONDS, POLL_SECONDS)
 
 
@@ -178,7 +178,7 @@ def compare_topic(topic: Topic, settings: dict[str, ConfigEntry] | None, metadat
     partitions = metadata.topics[topic.name].partitions
     actual = {"partitions": str(len(partitions)), "replication": str(len(partitions[0].replicas))}
     actual |= {name: str(entry.value) for name, entry in settings.items()}
-    # All brokers, because one that is down changes no declaration.
+    # Brokers that are down count, too: they do not change the declaration.
     declared = {"partitions": str(topic.partitions), **topic.config(known_brokers(metadata))}
     if topic.replication is not None:
         declared["replication"] = str(topic.replication)

@@ -1,4 +1,4 @@
-"""Recognizes errors about permissions, credentials and certificates, and words them for the user."""
+"""Recognizes errors about permissions, credentials and certificates, and explains them to the user."""
 
 import re
 from dataclasses import dataclass, field

@@ -43,7 +43,7 @@ class Connection:
 
     @cached_property
     def admin(self) -> AdminClient:
-        """One client for all calls: a future whose client is gone fails."""
+        """One client for all calls. It is kept, because a future fails once its client is gone."""
         return self._new_admin()
 
     def _new_admin(self) -> AdminClient:
@@ -54,7 +54,7 @@ class Connection:
         """Send a request with the admin client, and send it again while it fails with a transient error.
 
         Every retry has a new client: one that remembers a broker which is down may ask it again and again, or wait for
-        it although it has come back. A new client that got an answer takes the place of the old one.
+        it although it has come back. A new client that got an answer replaces the old one.
         """
         client = self.admin
 

@@ -165,11 +165,13 @@ def read_headers(pointer: int) -> list[Header]:
     size = ctypes.c_size_t()
     if c.message_headers(pointer, ctypes.byref(headers)):
         return []
-    found: list[Header] = []
-    while not library.header_get_all(headers, len(found), ctypes.byref(name), ctypes.byref(value), ctypes.byref(size)):
+    decoded: list[Header] = []
+    while not library.header_get_all(
+        headers, len(decoded), ctypes.byref(name), ctypes.byref(value), ctypes.byref(size)
+    ):
         content = ctypes.string_at(value.value, size.value) if value.value else None
-        found.append(((name.value or b"").decode(errors="replace"), content))
-    return found
+        decoded.append(((name.value or b"").decode(errors="replace"), content))
+    return decoded
 
 
 @functools.cache

@@ -67,7 +67,7 @@ class NotQueued(KafkaException):
 
 
 class QueuedBytes:
-    """The bytes that wait in a producer's queue, at most: librdkafka reports only the number of records."""
+    """An upper bound of the bytes in a producer's queue: librdkafka reports only the number of records."""
 
     def __init__(self) -> None:
         self._batches: deque[tuple[int, int]] = deque()
@@ -104,7 +104,7 @@ class Producer:
         self.failed_rows: dict[tuple[str, int], range] = {}
 
     def close(self) -> None:
-        """Free the producer. Records that wait in its queue are discarded."""
+        """Free the producer, and discard the records in its queue."""
         if self._handle:
             for topic in self._topics.values():
                 library.topic_destroy(topic)

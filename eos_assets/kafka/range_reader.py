@@ -21,7 +21,7 @@ from eos_assets.kafka.retries import is_transient
 #: The most records and bytes of one batch.
 BATCH_ROWS = 20_000
 BATCH_BYTES = 8 << 20
-#: How long a fetch waits for more records. At the end of a range it need not wait: it knows how many may come.
+#: How long a fetch waits for more records. Near the end of a range it asks only for as many as may come.
 FETCH_SECONDS = 0.005
 
 SETTINGS = {
@@ -98,7 +98,7 @@ def read_batches(
 
 
 def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int) -> Iterator[Fetched]:
-    """What the consumer fetches until nothing before the end of the range can follow."""
+    """Fetch until no record before the end of the range can follow."""
     position, deadline = wanted.start, Deadline(TIMEOUT_SECONDS)
     while position < wanted.end:
         if deadline.passed:
@@ -119,7 +119,7 @@ def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int) 
 
 
 def check_order(fetched: Fetched, position: int, wanted: PartitionRange) -> None:
-    """Refuse what no consumer may return: a record twice, or one before another."""
+    """Refuse a record that the client returns twice or out of order."""
     steps = np.diff(fetched.offsets, prepend=position - 1)
     if (steps <= 0).any():
         offset = int(fetched.offsets[np.argmax(steps <= 0)])
@@ -212,7 +212,7 @@ class ArrowConsumer:
 
 
 class PlainConsumer:
-    """Fetches the same records with the Python client: ten times slower, and without an assumption about memory."""
+    """Fetches the same records with the Python client: ten times slower, without assumptions about memory layouts."""
 
     def __init__(
         self, config: dict[str, Any], topic: str, partition: int, start: int, columns: Sequence[str] = ()

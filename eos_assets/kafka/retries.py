@@ -13,7 +13,7 @@ PAUSE_SECONDS = 0.05
 #: The timeout of a client's first request: brokers nearby answer within it.
 FIRST_TIMEOUT_SECONDS = 0.02
 
-#: Errors of a broker that pass by themselves.
+#: Errors of a broker that pass without a remedy.
 TRANSIENT = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
