@@ -52,6 +52,6 @@ class Delivery(Protocol):
 
 
 class OpenDelivery(Protocol):
-    """A function that workers can import; a job names its delivery by it."""
+    """Opens the delivery of an attempt. A job refers to one, so workers must be able to import it."""
 
     def __call__(self, attempt: Attempt) -> Delivery: ...

@@ -56,7 +56,7 @@ def call_transactional(call: Callable[[], Result], name: str, seconds: float) ->
 
 
 def classify(error: KafkaError, action: str) -> Exception:
-    """The three kinds of transactional errors, and a missing permission, which no retry can heal."""
+    """Classify an error as fenced, abortable or fatal, or as a missing permission, which no retry can heal."""
     message = f"{action}: {error.name()}: {error.str()}"
     if error.code() in FENCED:
         return Fenced(message)

@@ -89,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Attempt:
-    """It lasts as long as the task works on the partition, over all of its transactions."""
+    """One attempt of a task at one source partition, over all of its transactions."""
 
     job: Job
     planned: OffsetRange
@@ -118,7 +118,7 @@ NO_PARTITION = -1
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the table at the end of a run: the code, the word for it in the report, and the figures."""
+    """The result of one source partition in one run: its code, the word for it in the report, and its figures."""
 
     partition: int
     outcome: str

@@ -1,4 +1,4 @@
-"""The rows of one source partition: verified to be complete and in order, and cut into transaction batches."""
+"""Verifies that the rows of one source partition are complete and in order, and cuts them into transaction batches."""
 
 import tempfile
 import time
@@ -158,7 +158,7 @@ class RangeWriter:
         return rows.slice(0, rows["store"].null_count)
 
     def _check_one_change_per_key(self, changes: pa.RecordBatch) -> None:
-        """With two states of one key it would be unknown which is the last."""
+        """Refuse two states of one key: it would not be known which of them is the last."""
         stores, keys = changes["store"].to_numpy(), changes["key"]
         equal = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
         repeated = np.flatnonzero(equal & (stores[1:] == stores[:-1]))
@@ -228,8 +228,8 @@ class RangeWriter:
         self.attempt.reach("mid_produce", self.current.batch.start)
 
     def _full(self) -> bool:
-        """Whether the batch is large enough, together with the held record. The plan cuts a stateful range: with
-        another cut the state would differ."""
+        """Whether the batch is large enough, together with the held record. A stateful range is cut by the plan only:
+        cut elsewhere, it would give another state."""
         batch, limits = self.current.batch, self.job.batching
         if self.job.stateful or not batch.records_in:
             return False

@@ -1,4 +1,4 @@
-"""The way of records to the producer, and what one transaction has written to each partition of a topic."""
+"""Passes records to the producer, and keeps what one transaction has written to each partition of a topic."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,9 +73,9 @@ def concatenate_slice(ranges: Iterable[range], low: int, high: int) -> Integers:
     return np.concatenate(arrays)
 
 
-#: The most records and bytes that are handed to the producer at a time.
-CHUNK_ROWS = 10_000
-CHUNK_BYTES = 4 << 20
+#: The most records and bytes that one call passes to the producer.
+PRODUCE_ROWS = 10_000
+PRODUCE_BYTES = 4 << 20
 #: Delivery reports are polled after this many records that are produced one by one.
 POLL_ROWS = 500
 
@@ -108,12 +108,12 @@ class RecordBuffer:
         """Produce an array of records without headers or timestamps."""
         sizes = messages["len"] + messages["key_len"]
         self.bytes_out += int(sizes.sum())
-        chunk = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(1, int(sizes.max()))))
-        for low in range(0, len(messages), chunk):
-            part = messages[low : low + chunk]
-            self.wait_for_room(len(part), int(sizes[low : low + chunk].sum()))
+        count = max(1, min(PRODUCE_ROWS, PRODUCE_BYTES // max(1, int(sizes.max()))))
+        for low in range(0, len(messages), count):
+            batch = messages[low : low + count]
+            self.wait_for_room(len(batch), int(sizes[low : low + count].sum()))
             try:
-                self.producer.produce_batch(target.topic, target.partition, part)
+                self.producer.produce_batch(target.topic, target.partition, batch)
             except NotQueued as failure:
                 raise self._not_queued(failure.args[0], target, int(origins[low + failure.index])) from failure
         self.producer.poll()
@@ -194,7 +194,7 @@ class RecordBuffer:
         return self._explain(error, f"{record} was not accepted by {target.topic}/{target.partition}")
 
     def _explain(self, error: KafkaError, message: str) -> Exception:
-        """The error that broke the transaction: records report first that they were discarded with it."""
+        """The error that broke the transaction. A record may only report that it was discarded with the transaction."""
         cause = self.producer.fatal_error() or self.producer.transaction_error() or error
         if cause.code() in FENCED:
             return Fenced(f"{message}: {cause.str()}")

@@ -67,13 +67,10 @@ class Router:
         return partitions.astype(np.int16 if count < 1 << 15 else np.int64)  # short integers sort faster
 
 
-def choose_partitions(
-    keys: pa.Array, declared: pa.Array | None, source_partitions: int | npt.NDArray[np.signedinteger], count: int
-) -> Integers:
+def choose_partitions(keys: pa.Array, declared: pa.Array | None, source_partition: int, count: int) -> Integers:
     """The partition that the transform declares; else that of the key, as Kafka's Java client chooses it; a row without
     a key follows its source partition, which keeps its order."""
-    partitions = np.zeros(len(keys), np.int64)
-    partitions[:] = source_partitions % count
+    partitions = np.full(len(keys), source_partition % count, np.int64)
     if not keys.null_count:
         partitions[:] = partitions_of(keys, count)
     elif keys.null_count < len(keys):
