@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Measuring the bytes of a batch takes Spark a third of the time of the way to the worker. With the value NO_LIMIT it
-#: does not measure: where no record is large, the number of rows limits a batch as well.
+#: Measuring the bytes of a batch takes a third of the time in which Spark sends it to the worker. With NO_LIMIT it does
+#: not measure: where no record is large, the limit of rows is enough.
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_LIMIT = str(2**31 - 1)
 #: The limit that our sessions begin with: 16 MB.
@@ -35,8 +35,8 @@ _lock = threading.Lock()
 
 @contextmanager
 def arrow_batch_limit(spark: "SparkSession", *, fast: bool) -> Iterator[None]:
-    """Set the limit for one job, and restore the session's own one after the last job. Beside a careful job a fast one
-    is careful too: it takes longer, but otherwise the memory might not suffice for the careful one."""
+    """Set the limit for one job, and restore the session's own one after the last job. While a careful job runs, a fast
+    one has its limit, too: that is slower, but without it the careful job might run out of memory."""
     with _lock:
         jobs = _jobs.setdefault(spark, RunningJobs(spark.conf.get(BATCH_BYTES) or DEFAULT_LIMIT))
         jobs.fast += fast

@@ -19,7 +19,7 @@ from eos_assets.kafka.message_memory import HEADERS, Integers
 from eos_assets.log.dead_letter import REASON_CHARACTERS
 from eos_assets.transform.user_code import own_line, type_name
 
-#: The beginning of the column that a DataFrame of pandas gives for its index.
+#: The prefix of the columns in which a pandas DataFrame passes its index.
 PANDAS_INDEX = "__index_level_"
 
 BatchFunction = Callable[[pa.RecordBatch], Any]
@@ -207,8 +207,8 @@ class ArrowFunction:
         known[known] = offsets[place[known]] == numbers[known]
         if not known.all():
             raise self.invalid(
-                f"has a row with origin {numbers[~known][0]}, which is none of its records",
-                "keep the column `origin` of `records` beside each row",
+                f"has a row with origin {numbers[~known][0]}, which is not one of its records",
+                "keep the column `origin` of `records` in each row",
             )
         checked: Integers = numbers
         return checked

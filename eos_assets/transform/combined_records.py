@@ -53,7 +53,7 @@ def find_limits(plan: SourcePlan) -> Iterator[Problem]:
 
 
 def find_untraceable_rows(plan: SourcePlan) -> Iterator[Problem]:
-    """Rows whose way from the source is not in the plan."""
+    """Find rows that the plan does not trace to the source."""
     if not plan.paths and not plan.empty:
         problem = "returns rows that Spark cannot follow back to the records (localCheckpoint(), toPandas(), rdd)"
         yield problem, "Leave it out. A function over batches is mapInArrow() or mapInPandas()."
@@ -78,7 +78,7 @@ def find_combinations(plan: SourcePlan) -> Iterator[Problem]:
 
 
 def find_joins(plan: SourcePlan) -> Iterator[Problem]:
-    """Joins of the source with itself."""
+    """Find joins of the source with itself."""
     for operator in plan.operators:
         if operator.id in plan.meeting_points() and JOINS.fullmatch(operator.name) and not joins_by_origin(operator):
             yield (

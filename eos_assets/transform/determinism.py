@@ -91,7 +91,7 @@ def items(seq: Any) -> Iterator[Any]:
 
 
 def find_in_sent_plan(result: "DataFrame", records: "DataFrame") -> str | None:
-    """Find the same for a Connect session."""
+    """Find such an expression in the plan that a Connect session sends."""
     sent, ours = cast(Any, result)._plan, cast(Any, records)._plan
     return next(varying_functions(sent.to_proto(result.sparkSession.client), ours._plan_id), None)
 

@@ -66,7 +66,8 @@ def check_schema(result: "DataFrame", pipeline: str) -> None:
         )
     if "value" not in types:
         raise EosError(
-            f"The result of {pipeline} has no column `value`.", "Name the column `value` that is to be written."
+            f"The result of {pipeline} has no column `value`.",
+            "Give the column that is to be written the name `value`.",
         )
     for name, kind in types.items():
         if name == "origin":

@@ -24,7 +24,7 @@ READER_OPTIONS = {
     "kafka.fetch.max.wait.ms": "10",
 }
 
-#: The columns that Spark's reader returns, also where there is nothing to read.
+#: The columns that Spark's reader returns, also if there is nothing to read.
 SCHEMA = (
     "`key` binary, `value` binary, `topic` string, `partition` int, `offset` long, `timestamp` timestamp, "
     "`timestampType` int, `headers` array<struct<key:string,value:binary>>"

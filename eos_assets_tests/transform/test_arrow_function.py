@@ -190,7 +190,7 @@ def changed(name: str, column: Any) -> Function:
         (changed("value", [1, 2, 3]), "has a column `value` of type int64: make it binary or string"),
         (changed("skip", ["a", "b", "c"]), "has a column `skip` of type string: make it boolean"),
         (changed("origin", [10.0, 11.0, 15.0]), "has a column `origin` of type double: make it the integers of"),
-        (changed("origin", [10, 11, 12]), "has a row with origin 12, which is none of its records"),
+        (changed("origin", [10, 11, 12]), "has a row with origin 12, which is not one of its records"),
         (changed("headers", ["a", "b", "c"]), "has a column `headers` of type string: make it list<struct<key"),
         (
             lambda records: pa.table(
