@@ -38,7 +38,7 @@ class Store:
 
 
 def stores(pipeline: Pipeline) -> list[Store]:
-    """The stores of a pipeline: its state, and if it skips repeats the business keys that it has seen."""
+    """The stores of a pipeline: its state and, if it skips repeats, the business keys that it has seen."""
     kinds = (pipeline.state, SEEN_COLUMNS)
     return [Store(number, topic, kinds[number]) for number, topic in enumerate(pipeline.changelogs())]
 

@@ -90,7 +90,7 @@ class Folding:
         self.ends = {planned.partition: planned.end for planned in ranges}
         self.stores = stores(pipeline)
         self.within = pipeline.unique.within if pipeline.unique else None
-        #: Whether Spark shall keep what is read more than once; then `Folded.release` must follow.
+        #: Whether Spark keeps what is read more than once, until `Folded.release`.
         self.persist = persist
 
     def fold(self, records: "DataFrame", loaded: list["DataFrame"]) -> Folded:
@@ -181,7 +181,7 @@ class Folding:
         )
 
     def _check_changed(self, frame: "DataFrame") -> None:
-        """A state that is rounded or cut to fit its column would be another state, so types must be equal."""
+        """Refuse types that differ from the declared ones: a state that is rounded or cut would be another state."""
         types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
         declared = column_types(frame.sparkSession, self.stores[STATE])
         name = self.pipeline.name

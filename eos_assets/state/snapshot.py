@@ -87,7 +87,7 @@ class Snapshot:
         return [Part(**row.asDict()) for row in rows]
 
     def report_damage(self, failure: Exception) -> None:
-        """A table that cannot be read is one that is lost: the changelog has it all."""
+        """Treat a table that cannot be read as lost: the changelog holds everything."""
         self.damaged = True
         self._warn(f"{self.path} cannot be read, so the changelog is replayed instead: {summarize(failure)}")
 
@@ -121,7 +121,7 @@ class Snapshot:
         }
 
     def rows(self, store: Store, partitions: list[int]) -> "DataFrame":
-        """What the snapshot holds, older than anything in the changelog's tail: partition, offset, key, value."""
+        """The rows of a store with an offset below all in the changelog: partition, offset, key, value."""
         from pyspark.sql import functions as f
 
         frame = self.read()
