@@ -16,7 +16,7 @@ WRITTEN_AS_THEY_ARE = (
 
 
 def arrow_output(records: pa.RecordBatch | pa.Table, columns: dict[str, Any]) -> pa.Table:
-    """These columns beside the origin of `records`. A column is the name of one, an array, or a list."""
+    """These columns and the origin of `records`. A column is given by its name, as an array or as a list."""
     chosen = {name: as_array(records, name, column) for name, column in columns.items() if column is not None}
     for name in ("key", "value"):
         if not any(accepts(chosen[name].type) for accepts in WRITTEN_AS_THEY_ARE):

@@ -12,7 +12,7 @@ from eos_assets.errors import EosError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Columns of a batch beside `key`, `value` and `origin`.
+#: Columns of a batch in addition to `key`, `value` and `origin`.
 MORE_COLUMNS = ("timestamp", "headers", "partition")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: whether it holds, in words, and counter-examples if it does not."""
+    """The result of one check: whether it holds, a description, and counter-examples if it does not."""
 
     #: The name of the check. The finding of a declared check gets it from the check.
     name: str = ""

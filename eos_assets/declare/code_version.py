@@ -1,4 +1,4 @@
-"""The version of a pipeline's code: a digest of everything of its author that decides what is written where."""
+"""The version of a pipeline's code: a digest of all code of its author that decides what is written, and where."""
 
 import functools
 import hashlib

@@ -4,7 +4,7 @@ from eos_assets.declare.pipeline import Pipeline
 
 
 def next_generation(pipeline: Pipeline) -> str:
-    """Word the remedy, as the end of a sentence in the imperative. A generation has a ledger and a state of its own and
-    starts at the first record that the source still holds. Its sink must be new, because the records of the earlier
-    generation are not its own, or shared with them."""
+    """The remedy as the end of a sentence in the imperative. A generation has its own ledger and state, and starts at
+    the first record that the source still holds. Its sink must be new or shared, because the records of the earlier
+    generation are not its own."""
     return f"declare generation={pipeline.generation + 1} with a new sink (or with shared_sink=True)"

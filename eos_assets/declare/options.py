@@ -55,7 +55,7 @@ class Unique:
 
     #: A SQL expression over `key`, `value` and `headers`.
     by: str = "key"
-    #: Stateful pipelines only: skip a record whose business key is that of one of this many offsets before it.
+    #: Stateful pipelines only: skip a record if its business key occurs within this number of offsets before it.
     within: int | None = None
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ class Pipeline:
     #: Stateful pipelines: the user's function, and the columns of the state.
     fold: Fold | None = None
     state: str = ""
-    #: Arrow pipelines: the columns of a batch beside `key`, `value` and `origin`. None for a pipeline of DataFrames.
+    #: Arrow pipelines: the columns of a batch besides `key`, `value` and `origin`. None for a pipeline of DataFrames.
     batch_columns: tuple[str, ...] | None = None
     #: What Dagster shows of the assets of the pipeline, see `Options`.
     owners: Sequence[str] = field(default=(), hash=False)
