@@ -40,8 +40,7 @@ def compare_with_ledger(tables: AuditTables, after: Mapping[int, int] | None = N
 
 
 class TableComparison:
-    """One comparison. What was committed, or loaded only in part, since the last update is pending: the next update
-    adds it."""
+    """One comparison. What the last update did not load, or only in part, is pending: the next update adds it."""
 
     def __init__(self, tables: AuditTables, contents: TableContents, after: Reached) -> None:
         self.tables = tables

@@ -1,6 +1,6 @@
 """Read few records with the digest that Spark would compute, in the driver.
 
-It shares no code with the sink's digest, which is an expression of Spark: a second opinion on the ledger's sums.
+It shares no code with the digest of the sink (`log.digest`), so an error in either of them is found.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -122,7 +122,7 @@ class AuditTables:
                 self.replace(table, NewRows(SCHEMAS[table].empty_table(), {}))
 
     def frame(self, rows: pa.Table) -> "DataFrame":
-        """Rows of the driver, for one file. With their schema: Spark Connect infers none where there are no rows."""
+        """The rows that the driver made, for one file. The schema is given: Spark Connect infers none from no rows."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return self.context.spark.createDataFrame(rows, from_arrow_schema(rows.schema)).coalesce(1)
