@@ -24,8 +24,8 @@ class ArrowJobRunner(StatelessJobRunner):
 
 
 def without_outcome(plan: PartitionPlan) -> Outcome:
-    """The outcome of a partition of which Spark returned none. Each task returns one for its range, so the partition
-    must not be taken for one without records."""
+    """The outcome of a partition for which Spark returned none. Every task returns one, so the partition must not be
+    committed as one without records."""
     return Outcome.of_entries(
         plan.partition,
         Code.INPUT_INCOMPLETE,
@@ -34,5 +34,5 @@ def without_outcome(plan: PartitionPlan) -> Outcome:
         position=plan.position,
         commit_ms=0.0,
         task_attempt=0,
-        reason=f"Spark returned no outcome of partition {plan.partition}",
+        reason=f"Spark returned no outcome for partition {plan.partition}",
     )

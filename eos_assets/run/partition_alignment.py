@@ -1,4 +1,4 @@
-"""Keeps each source partition whole and in order on the way to its task, whatever the transform's plan does."""
+"""Keeps each source partition whole and in order on the way to its task, whatever the plan of the transform is."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -40,8 +40,8 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, spark: "SparkSession", connection: Connection, count: int) -> list[Preview]:
-    """Show up to `count` of the last source records. Of a stateful pipeline they are the next ones that a run would
-    fold, if there are any."""
+    """Show up to `count` of the last source records; for a stateful pipeline the next ones that a run would fold, if
+    there are any."""
     context = PipelineContext(pipeline, spark, connection)
     frames = fold_records(context, count) if pipeline.stateful else transform_records(context, count)
     if frames is None:
@@ -134,7 +134,7 @@ def next_ranges(connection: Connection, topic: str, ranges: list[OffsetRange], c
 
 
 def share(count: int, available: dict[int, int]) -> dict[int, int]:
-    """How many of `count` records each partition shows: the same number, as far as it has them."""
+    """How many of `count` records each partition shows: the same number, or fewer if it has fewer."""
     shares = dict.fromkeys(available, 0)
     while remaining := [p for p in available if shares[p] < available[p]]:
         for partition in remaining:

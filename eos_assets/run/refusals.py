@@ -1,4 +1,4 @@
-"""Words the errors that end a run because no retry can succeed."""
+"""The errors that end a run because no retry can succeed."""
 
 from eos_assets.context import PipelineContext
 from eos_assets.errors import MEANINGS, Code, EosError

@@ -56,7 +56,7 @@ class RunOptions:
     upto: Mapping[int, int] | None = None
     max_attempts: int = 20
     faults: NoFaults = field(default_factory=NoFaults)
-    #: How a weaker mode delivers; None: in transactions.
+    #: The delivery of a baseline mode; None: in transactions.
     delivery: OpenDelivery | None = None
     #: The folder of the snapshots that shorten the loading of a state; None: none is used.
     lake: str | None = None
@@ -154,7 +154,8 @@ class Run:
         self.report.ledger_offsets = {entry.partition: offset for offset, entry in entries}
 
     def _reach_goals(self, plans: list[PartitionPlan], goals: dict[int, int]) -> bool:
-        """Returns whether every partition is at its goal. Later source records are left to the next run."""
+        """Run jobs until every partition is at its goal; return whether they are. Later source records are left to the
+        next run."""
         fruitless = 0
         while lagging := [p for p in plans if p.position < goals.get(p.partition, 0)]:
             if fruitless == self.max_attempts:

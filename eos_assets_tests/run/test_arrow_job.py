@@ -236,7 +236,7 @@ def test_a_partition_without_an_outcome_is_not_taken_for_an_empty_one(
     monkeypatch.setattr(arrow_job, "collect", lambda _: list[Outcome]())
     report = lab.run(max_attempts=1)
     assert not report.complete
-    assert report.failures == ["Spark returned no outcome of partition 0"]
+    assert report.failures == ["Spark returned no outcome for partition 0"]
     assert lab.lag() == 10
     monkeypatch.undo()
     assert lab.run().complete

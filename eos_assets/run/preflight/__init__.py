@@ -1,1 +1,1 @@
-"""The questions that a run asks before it writes anything: one file each, and `preflight.py` with their order."""
+"""The questions that a run asks before it writes anything: a file for each, and `preflight.py` asks them in order."""

@@ -98,7 +98,7 @@ def first_genesis(connection: Connection, topic: str, partitions: list[int]) -> 
 
 
 def not_empty(problem: str, message: Message) -> EosError:
-    """The error about a committed record. Aborted attempts leave offsets without records, which are not in question."""
+    """The error for a committed record. Aborted attempts leave offsets without records, which do not count."""
     return EosError(
         f"{problem}: {message.topic()}/{message.partition()} holds a record at offset {message.offset()}. If the "
         "ledger was lost, a run would write everything a second time. Nothing was written.",

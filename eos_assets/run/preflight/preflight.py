@@ -1,4 +1,4 @@
-"""Asks the questions in their order. The first one that is answered with no ends the run, with a remedy."""
+"""Asks the questions in order. The first one that is answered with no ends the run with a remedy."""
 
 from dataclasses import dataclass
 

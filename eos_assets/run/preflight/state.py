@@ -10,7 +10,7 @@ from eos_assets.state.state import State
 
 
 def check_state(context: PipelineContext) -> None:
-    """State needs transactions, and a source whose keys stay in their partitions."""
+    """Refuse state without transactions, and a source whose keys do not stay in their partitions."""
     pipeline = context.pipeline
     if not pipeline.stateful:
         return
