@@ -79,7 +79,7 @@ def evaluate(evidence: Evidence) -> Iterator[Finding]:
     yield evidence.finding("none_invented", "every visible record has a visible origin", "records without an origin")
     yield evidence.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
     yield routed_correctly(evidence)
-    if evidence.context.exactly_once:  # a weaker delivery's ledger is not atomic with the output, and proves nothing
+    if evidence.context.exactly_once:  # the ledger of a baseline delivery is not atomic with the output
         yield from ledger_findings(evidence)
     yield values_recompute(evidence)
     if evidence.context.pipeline.unique:
@@ -119,7 +119,7 @@ def ledger_findings(evidence: Evidence) -> Iterator[Finding]:
     windows, group_offsets = evidence.window.partitions, evidence.window.group_offsets
     yield ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()})
     yield ledger_matches_sink(evidence.window.entries, sink_sums(evidence))
-    # An empty ledger beside a group offset was lost.
+    # A ledger without an entry, where there is a group offset, was lost.
     known = {p: w.position for p, w in windows.items() if w.position is not None or group_offsets.get(p) is not None}
     yield offsets_match_ledger(known, group_offsets)
 

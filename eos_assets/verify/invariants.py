@@ -104,7 +104,8 @@ def ledger_matches_sink(entries: Iterable[LedgerEntry], sums: Sums) -> Finding:
                 )
     for (source, start, topic, partition), (count, *_) in unmatched.items():
         violations.add(
-            f"{topic}/{partition} has {count} records of partition {source} from {start} on without an entry"
+            f"{topic}/{partition} has {count} records of the transaction that starts at {start} in partition {source}; "
+            "the ledger has no entry for it"
         )
     return violations.finding(
         "ledger_matches_sink", f"{checked:,} records, counts and digests equal", "ledger entries differ"

@@ -1,4 +1,4 @@
-"""What a check of one's own works with: the committed records of a pipeline, tied to their origins."""
+"""What a declared check receives: the committed records of a pipeline, tied to their origins."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -54,8 +54,8 @@ class Recomputation:
 
     @property
     def compares_dead_letters(self) -> bool:
-        """Whether running the transform again must give the same dead letters. Not where records were set aside because
-        it raises on them."""
+        """Whether running the transform again must give the same dead letters. Not if records are isolated on which it
+        raises."""
         pipeline = self.context.pipeline
         repeatable = pipeline.deterministic and pipeline.on_error == "stop"
         return repeatable and self.context.exactly_once and self.state is None
@@ -83,8 +83,8 @@ class Recomputation:
         return worker_rows(apply_transform(self.context.pipeline, self.source_records(ranges, **options)))
 
     def halves(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
-        """All ranges, cut in two where no transaction began. After a shuffle a transform could combine records, and
-        here they are others than in the run."""
+        """All ranges, cut in two where no transaction began. After a shuffle a transform could combine records; here
+        these are other records than in the run."""
         first, second = [], []
         for r in self.window.recomputable:
             starts = {entry.start for entry in self.window.partitions[r.partition].entries}
@@ -95,14 +95,14 @@ class Recomputation:
         return first, second
 
     def source_records(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
-        """The records to run the transform on, without those that were set aside because it raises on them."""
+        """The records to run the transform on, without those that were isolated because it raises on them."""
         records = self._records(ranges, **options)
         if self.context.pipeline.on_error == "stop" or self.state:
-            return records  # the state checker leaves out by itself what was set aside
+            return records  # the state checker itself leaves out what was isolated
         return leave_out(self.frames.set_aside(), records)
 
     def kept_origins(self) -> "DataFrame":
-        """The origins that a transform keeps which drops records."""
+        """The origins that a transform with `drops=True` keeps."""
         from pyspark.sql import functions as f
 
         origins = self.rows().selectExpr("o_partition as source_partition", "o_offset as source_offset")

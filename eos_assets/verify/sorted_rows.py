@@ -1,4 +1,4 @@
-"""Groups of equal rows in sorted Arrow rows."""
+"""Columns of Arrow rows as arrays, and the groups of equal rows in them."""
 
 from collections.abc import Iterator
 

@@ -38,7 +38,7 @@ class StateChecker:
         from pyspark.sql import functions as f
 
         lenient = replace(self.context.pipeline, on_error="isolate")  # a proof reports what is wrong and goes on
-        for partition, offset in self.replay.set_aside:
+        for partition, offset in self.replay.isolated:
             here = (f.col("origin.partition") == partition) & (f.col("origin.offset") == offset)
             records = records.where(~here)
         count = len(self.context.kafka.partitions(lenient.source.name))

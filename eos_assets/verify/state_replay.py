@@ -32,8 +32,8 @@ class StateHistory:
     tail: LedgerEntry | None = None
     #: Up to here the state was made by other code.
     other_code: int = 0
-    #: The records on which the function raised: they never were part of the fold.
-    set_aside: tuple[int, ...] = ()
+    #: The offsets of isolated records, which were never part of the fold.
+    isolated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class StateReplay:
     starts: dict[int, ReplayStart] = field(default_factory=dict)
     #: Source partitions that cannot be folded again, and why.
     reasons: dict[int, str] = field(default_factory=dict)
-    #: Partition and offset of records that never were part of the fold.
-    set_aside: tuple[tuple[int, int], ...] = ()
+    #: Partition and offset of isolated records, which were never part of the fold.
+    isolated: tuple[tuple[int, int], ...] = ()
 
     @property
     def ranges(self) -> list[OffsetRange]:
@@ -68,16 +68,16 @@ def plan_replay(context: PipelineContext, window: Window, snapshot: Snapshot | N
     """Find where each source partition of a window can be folded again from."""
     starts: dict[int, ReplayStart] = {}
     reasons: dict[int, str] = {}
-    set_aside: list[tuple[int, int]] = []
+    isolated: list[tuple[int, int]] = []
     for partition, w in window.partitions.items():
         history = read_history(context, partition, w.end)
-        set_aside += [(partition, offset) for offset in history.set_aside]
+        isolated += [(partition, offset) for offset in history.isolated]
         start = replay_start(history, w, snapshot)
         if isinstance(start, ReplayStart):
             starts[partition] = start
         elif start:
             reasons[partition] = start
-    return StateReplay(starts, reasons, tuple(set_aside))
+    return StateReplay(starts, reasons, tuple(isolated))
 
 
 def read_history(context: PipelineContext, partition: int, end: int) -> StateHistory:
@@ -89,8 +89,8 @@ def read_history(context: PipelineContext, partition: int, end: int) -> StateHis
             history = replace(history, genesis=history.genesis or row)
         elif row.next <= end:
             other_code = row.next if row.code_version != context.pipeline.code_version else history.other_code
-            set_aside = (*history.set_aside, row.start) if row.isolated else history.set_aside
-            history = replace(history, tail=row, other_code=other_code, set_aside=set_aside)
+            isolated = (*history.isolated, row.start) if row.isolated else history.isolated
+            history = replace(history, tail=row, other_code=other_code, isolated=isolated)
     return history
 
 

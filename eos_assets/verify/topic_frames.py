@@ -79,7 +79,7 @@ class TopicFrames:
         return origins.agg(f.bool_and(is_dead_letter).alias("aside")).where("aside")
 
     def misplaced(self) -> "DataFrame":
-        """Observations of source records that are in another partition than that of their key, where state needs it."""
+        """Observations of source records in another partition than that of their key, for a stateful pipeline."""
         from pyspark.sql import functions as f
 
         topic = self.context.pipeline.source.name

@@ -93,7 +93,7 @@ def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset:
 
 
 def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | None) -> Link:
-    is_skip = one.partition < 0  # a sink may have the name that maps of skips have for a topic
+    is_skip = one.partition < 0  # not by the topic: a sink may be named `skipped`, too
     return Link(
         source=f"{pipeline.source.name}/{one.source_partition}/{one.source_offsets[row]}",
         became=SKIPPED if is_skip else f"{one.topic}/{one.partition}/{one.sink_offsets[row]}",

@@ -71,7 +71,7 @@ DIFFERS = "(count, first, last, digest) = (2, 3, 4, 77) for sink/1; the topic ha
         ({(0, 0, "dead", 0): (1, 0, 0, 0)}, [DIFFERS.format((0, -1, -1, 0))]),
         (
             {**SUMS, (0, 10, "sink", 1): (4, 5, 8, 1)},
-            ["sink/1 has 4 records of partition 0 from 10 on"],
+            ["sink/1 has 4 records of the transaction that starts at 10 in partition 0"],
         ),
     ],
     ids=["equal", "another count", "another digest", "nothing in the sink", "no entry"],

@@ -54,7 +54,7 @@ FEW_RECORDS = 10_000
 
 @dataclass(frozen=True)
 class TotalsPasses:
-    """The passes of one proof: along the sinks beside their maps, and over the source."""
+    """The passes of one proof: along the sinks and their maps, and over the source."""
 
     recomputation: Recomputation
     scope: ProofScope

@@ -60,7 +60,7 @@ NO_ROWS = MapRows(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
 class MergedMaps:
-    """Merges messages by sink offset. Each is decoded only when the pass gets to it."""
+    """Merges messages by sink offset. Each is decoded only when the pass reaches it."""
 
     def __init__(self, messages: list[MapMessage]) -> None:
         self.messages = sorted(messages, key=lambda message: message.first)
@@ -218,7 +218,7 @@ class MapReader:
         self.last_row[place] = (int(sink[-1]), int(source[-1]), int(sequence[-1]))
 
     def check_sequences(self, maps: list[ProvenanceMap], start: int) -> None:
-        """Check that no origin has two outputs of one sequence, in whatever sink partitions."""
+        """Check that no origin has two outputs of one sequence, in all sink partitions together."""
         outputs = [one for one in maps if len(one.sink_offsets) and not one.skips]
         if not outputs:
             return

@@ -35,7 +35,7 @@ class SinkTotals:
 
 
 class SinkPass:
-    """Takes the records of sink partitions, each partition in offset order, and stops at the first violation."""
+    """Adds up the records of sink partitions, each in offset order, and stops at the first violation."""
 
     def __init__(self, scope: ProofScope, messages: dict[Place, list[MapMessage]]) -> None:
         self.scope = scope
@@ -208,7 +208,7 @@ def add_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def add_by_place(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add up the outputs that Spark gives again."""
+    """Add up the outputs that Spark recomputes."""
     drop_archives()
     content = ContentTotals(scope)
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The passes over partitions that a task, or the driver, reads itself: along the sinks beside their maps, and over the
+"""The passes over partitions that a task, or the driver, reads itself: along the sinks and their maps, and over the
 source of an Arrow pipeline, whose function runs again."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,12 +61,12 @@ class SinkPartitionPass:
 
 @dataclass(frozen=True)
 class SourcePartitionPass:
-    """The pass over one partition of the source: its visible records, and the outputs that the function gives again."""
+    """The pass over one partition of the source: its visible records, and the outputs when the function runs again."""
 
     range: PartitionRange
     #: None if the function is not deterministic.
     function: ArrowFunction | None
-    #: Offsets that were set aside because the function raises on them.
+    #: Offsets that have nothing but dead letters: the function may raise on them.
     set_aside: frozenset[int]
     #: Sink, as the function names it → its number.
     topics: dict[str, int]
@@ -126,7 +126,7 @@ class SourcePartitionPass:
 
 
 def halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch, cut where that of the run was not: a function that combines records gives something else."""
+    """A batch, cut where that of the run was not: there a function that combines records returns something else."""
     middle = batch.num_rows // 2
     for half in (batch.slice(0, middle), batch.slice(middle)):
         if half.num_rows:

@@ -14,6 +14,7 @@ from eos_assets.verify.checkpoint import Offsets
 
 #: Topic → partition → its bounds, at one moment.
 TopicBounds = dict[str, dict[int, Bounds]]
+LedgerRows = list[Genesis | LedgerEntry]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class PartitionWindow:
     """One source partition: its ledger since the last proof, and the transactions in it that can be proven."""
 
     partition: int
-    rows: list[Genesis | LedgerEntry]
+    rows: LedgerRows
     #: The position at the last proof, where the first entry must begin; None if there was none, so a genesis must come.
     proven: int | None
     #: The transactions in [start, end) are complete: in ledger, maps and sinks.
@@ -108,9 +109,6 @@ class Window:
         return sum(w.recomputable.start - w.source.start for w in self.partitions.values())
 
 
-LedgerRows = list[Genesis | LedgerEntry]
-
-
 @dataclass(frozen=True)
 class LedgerWindow:
     """The ledger since the last proof, and what that proof covered."""
@@ -145,8 +143,8 @@ def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
 
 
 def load_checkpoint(context: PipelineContext, topics: list[str], places: list[tuple[str, int]]) -> Offsets:
-    """The offsets up to which everything is proven; none if a topic ends before one of them: records that were proven
-    are gone, and a proof of everything shows which."""
+    """The offsets up to which everything is proven; none if a topic ends before one of them: proven records are gone,
+    and a proof of everything shows which."""
     proven = checkpoint.load(context.kafka, context.names, places)
     ends = {(t, p): bound.high for t in topics if proven for p, bound in bounds(context.kafka, t).items()}
     return {} if any(proven.get(place, 0) > end for place, end in ends.items()) else proven
@@ -160,7 +158,7 @@ def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> in
 
 
 def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets) -> dict[int, LedgerRows]:
-    """The ledger since the last proof. That of a weaker delivery is not atomic with the output, and is not read."""
+    """The ledger since the last proof. That of a baseline delivery is not atomic with the output, and is not read."""
     rows: dict[int, LedgerRows] = {p: [] for p in ends}
     places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
     for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
@@ -171,7 +169,7 @@ def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets)
 
 
 def former_sinks(context: PipelineContext, rows: Mapping[int, LedgerRows], declared: list[str]) -> list[str]:
-    """Topics that the ledger names, that are no longer declared and still exist."""
+    """The topics in the ledger that are no longer declared and still exist."""
     named = {
         written.topic
         for partition_rows in rows.values()
