@@ -38,7 +38,7 @@ def pipeline_asset_spec(
 
 
 def code_references(pipeline: Pipeline) -> dict[str, Any]:
-    """A link to the transform, or to the fold of a stateful pipeline; none if its source text is not at hand.
+    """A link to the transform, or to the fold of a stateful pipeline; none if its source text is not available.
 
     `dg.link_code_references_to_git` turns it into a link to a repository.
     """

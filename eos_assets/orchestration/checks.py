@@ -37,9 +37,9 @@ INVARIANTS = {
 UNIQUE_NAME = "source_is_unique"
 STATE_INVARIANT = ("Folding the source again gives the state that the changelogs hold.", True)
 AUDIT_CHECK = "audit_matches_ledger"
-#: The metadata of an evaluation that holds up to where which tables were compared with which ledger.
+#: The metadata of an evaluation that names the tables, the ledger, and the offsets up to which it compared them.
 COMPARED = "compared"
-#: The last evaluation is among this number of events: an active run may have added events of planned evaluations.
+#: The last evaluation is among this number of events: an active run may have added planned evaluations after it.
 RECENT_EVENTS = 3
 
 

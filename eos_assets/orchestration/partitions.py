@@ -6,7 +6,7 @@ from eos_assets.kafka.connection import Connection
 
 
 def topic_partitions(topic: str) -> dg.DynamicPartitionsDefinition:
-    """One key per partition of the source topic. A range of partitions follows the order in which keys were added."""
+    """One key per partition of the source topic. A range of keys follows the order in which they were added."""
     return dg.DynamicPartitionsDefinition(name=f"{topic}_partitions")
 
 

@@ -1,4 +1,4 @@
-"""The Dagster definitions of declared pipelines."""
+"""The Dagster definitions of declared pipelines: assets, checks, jobs and sensors."""
 
 from collections.abc import Iterable
 

@@ -16,8 +16,7 @@ from eos_assets.state.snapshot import Snapshot
 
 
 def state_snapshot(pipeline: Pipeline) -> dg.AssetsDefinition:
-    """Downstream of the checks, as the audit tables are: only a proven state is kept."""
-
+    """The snapshot, downstream of the checks as the audit tables are: only a proven state is kept."""
     key = table_key(pipeline, "state")
     spec = pipeline_asset_spec(
         pipeline,

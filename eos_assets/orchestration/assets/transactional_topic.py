@@ -84,7 +84,7 @@ def transactional_topic(
 def materializations(
     pipeline: Pipeline, specs: TopicSpecs, report: RunReport, partitions: Sequence[int]
 ) -> Iterator[dg.AssetMaterialization]:
-    """What a run did to these partitions of each topic, as the ledger has it."""
+    """What a run wrote from these partitions to each topic, according to the ledger."""
     for partition in partitions:
         for topic, spec in specs.items():
             metadata = run_metadata(pipeline, report, partition, topic)

@@ -1,4 +1,4 @@
-"""The sensor that requests an update of the audit tables, apart from the runs and at most once a minute."""
+"""The sensor that requests an update of the audit tables, separate from the runs and at most once a minute."""
 
 import json
 import time

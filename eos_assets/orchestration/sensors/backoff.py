@@ -29,7 +29,7 @@ class Requests:
         return self.count < MAX_REQUESTS and self.delay(now) <= 0
 
     def exhausted(self, now: float) -> bool:
-        """Whether the last of the allowed requests had its time, too."""
+        """Whether the delay after the last of the allowed requests is over."""
         return self.count >= MAX_REQUESTS and self.delay(now) <= 0
 
     def next(self, now: float) -> "Requests":
@@ -52,7 +52,7 @@ class Cursor:
             {name: {"at": r.position, "count": r.count, "asked_at": r.timestamp} for name, r in self.requests.items()}
         )
 
-    def at(self, name: str, position: int) -> Requests:
+    def requests_at(self, name: str, position: int) -> Requests:
         """The requests at this position: none if it has advanced since."""
         known = self.requests.get(name)
         return known if known and known.position == position else Requests(position)

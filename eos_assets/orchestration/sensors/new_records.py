@@ -23,7 +23,7 @@ from eos_assets.verify import checkpoint
 
 logger = logging.getLogger(__name__)
 
-#: Less than a round of the daemon takes, so that no round skips the sensor.
+#: Shorter than a round of the daemon, so that no round skips the sensor.
 INTERVAL_SECONDS = 1
 #: A source that has not grown is planned again after this time: its ledger may have changed.
 IDLE_SECONDS = 30.0
@@ -104,8 +104,8 @@ class Tick:
         )
 
     def is_idle(self) -> bool:
-        """Whether the source ends where the last plan, not long ago, had nothing to do. To plan takes a dozen requests,
-        this takes one."""
+        """Whether the source still ends where a recent plan had nothing to do. A plan takes a dozen requests, this
+        takes one."""
         topic = self.pipeline.source.name
         names = {p: idle(p) for p in self.connection.partitions(topic)}
         known = {p: self.cursor.requests[name] for p, name in names.items() if name in self.cursor.requests}
@@ -138,7 +138,7 @@ class Tick:
 
     def request_run(self, lagging: list[PartitionPlan]) -> dg.RunRequest | None:
         """Request a run over the lagging partitions whose delay is over."""
-        requests = {plan.partition: self.cursor.at(str(plan.partition), plan.position) for plan in lagging}
+        requests = {plan.partition: self.cursor.requests_at(str(plan.partition), plan.position) for plan in lagging}
         due = [plan for plan in lagging if requests[plan.partition].due(self.now)]
         exhausted = [plan.partition for plan in lagging if requests[plan.partition].exhausted(self.now)]
         if exhausted and not due:
@@ -150,7 +150,7 @@ class Tick:
     def run_request(self, plans: list[PartitionPlan], attempt: int) -> dg.RunRequest:
         """A request over the smallest range that covers these partitions.
 
-        A run key that was used never runs again, so it contains the ranges, the attempt and the time.
+        Dagster ignores a run key that was used before, so it contains the ranges, the attempt and the time.
         """
         name, partitions = self.pipeline.name, [plan.partition for plan in plans]
         logger.info(

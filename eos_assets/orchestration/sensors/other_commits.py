@@ -58,8 +58,8 @@ def load_positions(cursor: str | None) -> Positions:
 def read_new_entries(
     pipeline: Pipeline, connection: Connection, positions: Positions
 ) -> tuple[list[LocatedEntry], Positions]:
-    """The entries after these positions, and the positions after them. Of a partition without a position, which is new
-    to the sensor, it is the last entry."""
+    """The entries after these positions, and the positions after them. For a partition without a position, which is new
+    to the sensor, only the last entry."""
     topic = pipeline.names().ledger
     ends = stable_ends(connection, topic, connection.partitions(topic))
     starts = {(topic, p): positions.get(p, max(0, end - FIRST_OFFSETS)) for p, end in ends.items()}

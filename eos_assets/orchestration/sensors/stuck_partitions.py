@@ -19,7 +19,8 @@ STUCK_SECONDS = 600.0
 
 
 def stuck_partitions(pipeline: Pipeline) -> dg.SensorDefinition:
-    """Keep since when each partition lags and since when an open transaction holds back the source. Request no run."""
+    """Record since when each partition lags and since when an open transaction holds back the source, and raise an
+    alert when that takes too long. Request no run."""
 
     @dg.sensor(
         name=f"{pipeline.name}_stuck",
@@ -52,7 +53,7 @@ def stuck_partitions(pipeline: Pipeline) -> dg.SensorDefinition:
 
 def first_seen(cursor: Cursor, name: str, position: int, now: float) -> Requests:
     """When this position was first seen, without a request."""
-    return Requests(position, 0, cursor.at(name, position).timestamp or now)
+    return Requests(position, 0, cursor.requests_at(name, position).timestamp or now)
 
 
 def find_stuck(plans: list[PartitionPlan], lagging: dict[int, Requests], now: float) -> list[tuple[int, str]]:
