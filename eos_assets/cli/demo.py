@@ -67,7 +67,7 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     stderr = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, interrupt)
     demos = make_folder(settings.home / "demo")
-    sweep(demos)
+    remove_leftovers(demos)
     with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=demos) as folder:
         with stderr.status("Starting Kafka …"):
             cluster = KafkaCluster(Path(folder) / "kafka", settings=settings)
@@ -82,8 +82,8 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
         raise click.ClickException("not every check passed, or records are missing")
 
 
-def sweep(demos: Path) -> None:
-    """Remove the folders of killed demos: those of processes that no longer exist."""
+def remove_leftovers(demos: Path) -> None:
+    """Remove the folders of demos that were killed: their processes no longer exist."""
     for folder in demos.iterdir():
         match = re.fullmatch(r"(\d{1,9})-\w+", folder.name)
         if match and not psutil.pid_exists(int(match.group(1))):

@@ -66,8 +66,8 @@ def experiment_command(seed: int, quick: bool, page: Path | None, as_json: bool,
 
     Lists are separated by commas. Each cell fills a source of its own and squares it, and a plain consumer counts what
     is doubled, lost, out of order or aborted; its topics are deleted afterwards. The time is relative to at-least-once
-    under the same failures. Status 1 if exactly-once loses or doubles a record, and also if a weaker delivery does not
-    where transactions failed: then the comparison would prove nothing.
+    under the same failures. Status 1 if exactly-once loses or doubles a record, and also if a baseline delivery
+    does not where transactions failed: then the comparison would prove nothing.
     """
     from eos_assets.platform.spark_session import start_session
 
@@ -119,21 +119,21 @@ def show(experiment: Experiment, anomalies: list[str]) -> None:
         cells.add_column(column, justify="left" if column in ("failure", "delivery", "outcome") else "right")
     width = len(experiment.matrix.modes)
     for number, line in enumerate(rows(experiment)):
-        cells.add_row(*map(coloured, COLUMNS, line), end_section=number % width == width - 1)
+        cells.add_row(*map(highlight, COLUMNS, line), end_section=number % width == width - 1)
     console().print(cells)
     modes = Table(title="each delivery, over all its cells")
     for column in SUMMARY_COLUMNS:
         modes.add_column(column, justify="left" if column == "delivery" else "right")
     for line in summary(experiment):
-        modes.add_row(*map(coloured, SUMMARY_COLUMNS, line))
+        modes.add_row(*map(highlight, SUMMARY_COLUMNS, line))
     console().print(modes)
     console().print(headline(experiment), markup=False, highlight=False)
     for anomaly in anomalies:
         console().print(f"broken: {anomaly}", markup=False, style="red")
 
 
-def coloured(column: str, value: str) -> str:
-    """Anomalies in red, giving up in yellow, zeros dimmed."""
+def highlight(column: str, value: str) -> str:
+    """Show anomalies in red, giving up in yellow and zeros dimmed."""
     if value == "0":
         return "[dim]0"
     if column in ("doubled", "lost", "out of order"):

@@ -46,13 +46,13 @@ def generate_command(
     if into is None:
         raise EosError("No folder is given.", "Use --dir FOLDER, or set EOS_FILES_ROOT.")
     into.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(name for name in chosen(formats) for _ in range(files)):
+    for number, name in enumerate(name for name in choose_formats(formats) for _ in range(files)):
         path = into / f"transactions-{seed + number}.{name}"
         write_file(path, make_transactions(count, seed=seed + number, accounts=accounts))
         click.echo(f"{path}  {count} transactions, {path.stat().st_size:,} bytes")
 
 
-def chosen(formats: tuple[str, ...]) -> list[str]:
+def choose_formats(formats: tuple[str, ...]) -> list[str]:
     return list(FORMATS) if "all" in formats else list(dict.fromkeys(formats))
 
 

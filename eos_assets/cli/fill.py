@@ -15,7 +15,7 @@ from eos_assets.platform.settings import Settings
 DEFAULT_PARTITIONS = 3
 
 
-def finite(ctx: click.Context, parameter: click.Parameter, rate: float | None) -> float | None:
+def require_finite(ctx: click.Context, parameter: click.Parameter, rate: float | None) -> float | None:
     if rate is not None and not math.isfinite(rate):
         raise click.BadParameter(f"{rate} is not a number of records per second.")
     return rate
@@ -25,7 +25,9 @@ def finite(ctx: click.Context, parameter: click.Parameter, rate: float | None) -
 @click.argument("topic")
 @click.option("--count", type=click.IntRange(1), required=True, help="The number of integers to add.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the topic, if it is created. Default: 3.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), callback=finite, help="The most records per second.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), callback=require_finite, help="The most records per second."
+)
 def fill_command(topic: str, count: int, partitions: int | None, rate: float | None) -> None:
     """Write COUNT integers into TOPIC, key and value both the decimal string, each exactly once and in order.
 

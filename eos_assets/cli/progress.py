@@ -31,8 +31,8 @@ def fetch_jars(settings: Settings) -> None:
 
 @contextmanager
 def log_messages(console: Console) -> Iterator[None]:
-    """Print the warnings that the library logs meanwhile, above the progress bars of this console. The command itself
-    shows what an error reports, with its result."""
+    """Print the warnings that the library logs meanwhile above the progress bars of this console. Errors are left out,
+    because the command shows them with its result."""
     handler = RichHandler(
         logging.WARNING, console, show_time=False, show_level=False, show_path=False, highlighter=NullHighlighter()
     )

@@ -9,7 +9,7 @@ from eos_assets.platform.settings import Settings
 
 
 def prepare(name: str) -> tuple[Settings, Pipeline, Connection]:
-    """Find the pipeline, connect to Kafka and fetch the jars, and refuse in this order."""
+    """Find the pipeline, connect to Kafka and fetch the jars. The first step that fails ends the command."""
     settings = Settings.load()
     pipeline = find_pipeline(name, settings.modules)
     connection = connect(settings)

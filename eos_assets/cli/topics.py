@@ -35,7 +35,7 @@ def topic_options(command: Callable[..., None]) -> Callable[..., None]:
 def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], mode: str) -> None:
     """Create the topics of all pipelines that are found, or only NAMES, unless they exist."""
     settings = Settings.load()
-    show(create_topics(chosen(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
+    show(create_topics(choose_topics(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
 
 
 @topics_command.command("list", cls=EosCommand)
@@ -43,10 +43,13 @@ def create_command(names: tuple[str, ...], pipelines: tuple[str, ...], mode: str
 def list_command(names: tuple[str, ...], pipelines: tuple[str, ...], mode: str) -> None:
     """Compare the declared topics with the cluster; writes nothing."""
     settings = Settings.load()
-    show(compare_topics(chosen(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
+    show(compare_topics(choose_topics(names, pipelines, settings.modules, Mode(mode)), connect(settings)))
 
 
-def chosen(names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode) -> list[Topic]:
+def choose_topics(
+    names: tuple[str, ...], pipelines: tuple[str, ...], modules: tuple[str, ...], mode: Mode
+) -> list[Topic]:
+    """The declared topics with these names; without names, all of them."""
     declaring = choose_pipelines(pipelines, modules)
     declared = {topic.name: topic for p in declaring for topic in (p.source, *p.own_topics(mode))}
     for name in names:

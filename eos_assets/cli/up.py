@@ -64,5 +64,5 @@ def up_command(
 
 
 def interrupt(signum: int, frame: FrameType | None) -> None:
-    """Handle a termination like Ctrl-C, so that what was started is stopped again."""
+    """Treat a termination like Ctrl-C, so that what was started is stopped again."""
     raise KeyboardInterrupt

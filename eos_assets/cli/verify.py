@@ -46,8 +46,10 @@ def verify_command(pipeline: str, mode: str, as_json: bool, full: bool, isolatio
     if as_json:
         facts = {"pipeline": result.pipeline, "mode": result.mode, "isolation": isolation, "holds": result.holds}
         facts |= {"incremental": result.incremental, "nothing_new": result.nothing_new}
-        found = [asdict(finding) for finding in result.findings]
-        click.echo(json.dumps({**facts, **result.figures, "versions": result.versions, "invariants": found}, indent=2))
+        invariants = [asdict(finding) for finding in result.findings]
+        click.echo(
+            json.dumps({**facts, **result.figures, "versions": result.versions, "invariants": invariants}, indent=2)
+        )
     else:
         show(result, isolation)
     if not result.holds:
@@ -68,7 +70,9 @@ def show(result: Verification, isolation: str = "read_committed") -> None:
     if result.nothing_new:
         console().print(f"{result.pipeline}: {result.nothing_new}", markup=False, highlight=False)
     if gone := result.figures["no_longer_provable"]:
-        console().print(f"{gone:,} source offsets are no longer provable, because of retention: neither green nor red.")
+        console().print(
+            f"{gone:,} source offsets are no longer provable, because of retention: they neither passed nor failed."
+        )
     for line in result.versions:
         console().print(f"code version, {line}", markup=False)
 

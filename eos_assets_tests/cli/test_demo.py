@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from eos_assets.cli.demo import sweep
+from eos_assets.cli.demo import remove_leftovers
 
 
 def test_only_the_folders_of_ended_demos_are_swept(tmp_path: Path) -> None:
@@ -13,6 +13,6 @@ def test_only_the_folders_of_ended_demos_are_swept(tmp_path: Path) -> None:
         pass
     for name in (f"{ended.pid}-abc", f"{os.getpid()}-abc", "notes-abc", "99999999999999999999-abc", "7"):
         (tmp_path / name).mkdir()
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {f"{os.getpid()}-abc", "notes-abc", "99999999999999999999-abc", "7"}

@@ -123,7 +123,7 @@ def test_the_command_reports_each_cell_and_writes_the_report(connection: Connect
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_the_command_fails_if_exactly_once_loses_or_a_weaker_mode_does_no_harm(
+def test_the_command_fails_if_exactly_once_loses_or_a_baseline_mode_does_no_harm(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No real run gives such results, so they are constructed."""

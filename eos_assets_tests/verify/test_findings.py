@@ -119,7 +119,7 @@ def test_another_number_of_dropped_records_than_that_of_the_ledger_is_missing() 
     assert findings({"dropped": Observation(0, ["[0, 0, 1]"])}, pipeline=drops, window=compacted)["none_missing"].holds
 
 
-def test_a_weaker_delivery_has_no_findings_over_its_ledger() -> None:
+def test_a_baseline_delivery_has_no_findings_over_its_ledger() -> None:
     found = findings(mode=Mode.AT_LEAST_ONCE)
     assert {"ledger_tiles_source", "ledger_matches_sink", "offsets_match_ledger"} & set(found) == set()
 
