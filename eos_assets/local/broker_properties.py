@@ -7,7 +7,7 @@ from pathlib import Path
 
 def cluster_properties(brokers: int) -> dict[str, object]:
     """What all brokers of a cluster have in common. Three keep three replicas and acknowledge with two, for the
-    transaction and offsets topics too, so any one of them may be killed and nothing acknowledged is lost."""
+    transaction and offsets topics, too, so any broker may be killed and nothing acknowledged is lost."""
     replicas, in_sync = (3, 2) if brokers == 3 else (1, 1)
     return {
         "process.roles": "broker,controller",
@@ -32,7 +32,7 @@ def cluster_properties(brokers: int) -> dict[str, object]:
 
 
 def node_properties(node_id: int, address: str, controller: str, voters: str, data: Path) -> dict[str, object]:
-    """What one broker has for itself."""
+    """What differs from broker to broker."""
     return {
         "node.id": node_id,
         "listeners": f"PLAINTEXT://{address},CONTROLLER://{controller}",

@@ -1,8 +1,8 @@
-"""Starts Dagster's daemon, after marking the runs that the previous daemon left behind as failed.
+"""Starts Dagster's daemon, after marking the runs of the previous daemon as failed.
 
 All runs are children of the daemon, which takes them from the queue. A reboot or a new container ends them with it, and
-`eos up` ends what a crashed daemon left, but the instance still lists them as started: such a run would hold the place
-of its pipeline for ever. Once it is marked as failed it is launched again, which is harmless at any moment.
+`eos up` ends what a crashed daemon left, but the instance still lists them as started. Such a run would occupy the pool
+of its pipeline forever. Once it is marked as failed it is launched again, which is harmless at any moment.
 
 `python -m eos_assets.local.daemon` takes the arguments of `dagster-daemon run`.
 """

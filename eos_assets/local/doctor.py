@@ -166,7 +166,7 @@ def check_brokers(settings: Settings) -> str:
 
 
 def check_spark(address: str) -> str:
-    """One of its servers accepts connections; whether a session can be created only a run shows."""
+    """One of its servers accepts connections. Whether a session can be created is seen only in a run."""
     named = address.partition("://")[2].partition("/")[0].split(",")
     servers = [server if re.search(r":\d+$", server) else f"{server}:{CONNECT_PORT}" for server in named]
     answering = next((server for server in servers if serves(f"tcp://{server}")), None)

@@ -1,6 +1,6 @@
 """The mark in the environment of every server of a stack, by which `eos down` finds all of its processes.
 
-Children inherit it, and it needs no record: it finds also what a crashed `eos up` had no time to record.
+Children inherit it, and no record is needed, so processes are found that a crashed `eos up` had no time to record.
 """
 
 import os

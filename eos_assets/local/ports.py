@@ -16,8 +16,8 @@ WantedPort = tuple[int, str, str]
 class ReservedPort:
     """A free port that no other program gets while it is reserved, not even between a kill and a restart.
 
-    The kernel does not hand out the port of a bound socket, even if that does not listen; on Linux a server with
-    SO_REUSEADDR, which Java sets, can listen on it all the same. Elsewhere the port is only likely to stay free.
+    The kernel does not hand out the port of a bound socket, even if that does not listen. On Linux a server with
+    SO_REUSEADDR, which Java sets, can still listen on it. Elsewhere the port is only likely to stay free.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ DIE_WITH_PARENT = (
     "os.execv(sys.argv[2], sys.argv[2:])"
 )
 
-#: The kernel ties a child to the thread that started it, so one thread that lives as long as the process starts all.
+#: The kernel ties a child to the thread that started it, so one thread, which lives as long as the process, starts all.
 SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 

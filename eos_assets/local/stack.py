@@ -183,7 +183,7 @@ class Stack(RunningServers):
 
     def modules(self, kept: Iterable[Server]) -> str:
         """The modules that Dagster shows: those with which a server that is running was started, else those of the
-        settings. Others than those of a running server are refused, because it would not show them."""
+        settings. Modules that a running server does not show are refused."""
         for server in kept:
             process = server.process.handle()
             if server.name.startswith("dagster") and process:
@@ -197,7 +197,7 @@ class Stack(RunningServers):
         return ",".join(self.settings.modules)
 
     def dagster_environment(self, kept: Iterable[Server] = ()) -> dict[str, str]:
-        """The settings by which Dagster's runs find the servers of this home from any working directory."""
+        """The settings with which Dagster's runs find the servers of this home from any working directory."""
         paths = {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
         return {
             **marker(self.home),
