@@ -19,7 +19,7 @@ from eos_assets.platform.folders import explain_disk_errors, hold_lock, make_fol
 from eos_assets.platform.java import find_java
 from eos_assets.platform.settings import Settings
 
-#: Called with the number of jars that are fetched so far.
+#: Called with the number of jars that were fetched so far.
 Progress = Callable[[int], None]
 
 

@@ -16,5 +16,5 @@ def bypass_proxy() -> None:
     """Exempt this machine from the proxy, for this process and every process that it starts."""
     listed = ",".join(os.environ.get(name, "") for name in NO_PROXY_VARIABLES).split(",")
     hosts = dict.fromkeys(host.strip() for host in (*listed, *LOOPBACK_HOSTS) if host.strip())
-    if "*" not in hosts:  # which means every host, but only on its own
+    if "*" not in hosts:  # it means every host, but only if it is the only entry
         os.environ.update(dict.fromkeys(NO_PROXY_VARIABLES, ",".join(hosts)))

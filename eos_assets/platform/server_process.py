@@ -46,7 +46,7 @@ class ServerProcess:
         """Send SIGKILL, as a crash would, and return when the process is gone."""
         process = self.handle()
         if process:
-            with suppress(psutil.NoSuchProcess):  # it ended by itself meanwhile
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
                 process.kill()
             process.wait(10)
 

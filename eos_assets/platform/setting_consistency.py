@@ -1,4 +1,4 @@
-"""Refuses settings that contradict each other, that another one requires, or that would be ignored without a word."""
+"""Refuses settings that contradict each other, lack another one, or would be ignored without a message."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def check(settings: "Settings") -> None:
 
 
 def check_used_by_protocol(settings: "Settings") -> None:
-    """Credentials that the security protocol does not use would be ignored."""
+    """Refuse credentials that the security protocol does not use: they would be ignored."""
     protocol = settings.kafka_security_protocol
     sasl, encrypted = protocol.startswith("SASL_"), protocol.endswith("SSL")
     for used, fields, needed in ((sasl, SASL_SETTINGS, "SASL_SSL"), (encrypted, TLS_SETTINGS, "SASL_SSL or SSL")):
@@ -51,12 +51,12 @@ def check_login(settings: "Settings") -> None:
 def check_certificate(settings: "Settings") -> None:
     if bool(settings.kafka_certificate_file) != bool(settings.kafka_key_file):
         raise EosError(
-            "Of EOS_KAFKA_CERTIFICATE_FILE and EOS_KAFKA_KEY_FILE only one is set.", "Set both, or neither of them."
+            "Only one of EOS_KAFKA_CERTIFICATE_FILE and EOS_KAFKA_KEY_FILE is set.", "Set both, or neither of them."
         )
 
 
 def check_spark_python(settings: "Settings") -> None:
-    """The Python of its executors is chosen where a Spark Connect server is started."""
+    """Refuse a Python for a Spark Connect server: that of its executors is chosen where the server is started."""
     if settings.spark_python and (settings.spark or "").startswith("sc://"):
         raise EosError(
             f"EOS_SPARK_PYTHON is set, but EOS_SPARK={hide_token(settings.spark or '')} does not use it.",

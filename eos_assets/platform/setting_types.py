@@ -34,7 +34,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 @dataclass(frozen=True)
 class DefaultText:
-    """Words for a default that the value itself does not show."""
+    """The description of a default that the value itself does not show."""
 
     text: str
 
@@ -55,7 +55,7 @@ def hide_token(address: str) -> str:
 
 
 def suggest(text: str, choices: Iterable[str]) -> str:
-    """The nearest choice, whatever its case and with '_' like '-': the usual slips."""
+    """The nearest choice. Its case, and '_' for '-', do not matter."""
     plain = {re.sub(r"[_\s]", "-", choice).lower(): choice for choice in choices}
     near = difflib.get_close_matches(re.sub(r"[_\s]", "-", text).lower(), plain, n=1, cutoff=0.5)
     return f"Did you mean {plain[near[0]]}? " if near else ""

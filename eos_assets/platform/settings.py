@@ -48,7 +48,7 @@ class Settings(BaseSettings):
 
     profile: Profile = Field(
         "dev",
-        description="dev: one broker is fine. test: likewise, and sensors stay off. production: 3 replicas, min ISR 2 "
+        description="dev: one broker is enough. test: as dev, and sensors stay off. production: 3 replicas, min ISR 2 "
         "and no unclean election, whatever a pipeline declares",
     )
     home: Annotated[Folder, DefaultText(".eos in the project")] = Field(
@@ -146,7 +146,7 @@ class Settings(BaseSettings):
         """Read the settings from an environment and, where pipelines are, from pyproject.toml, too. An empty variable
         counts as unset."""
         refuse_unknown(environ)
-        source = EnvSettingsSource(Settings)  # which reads os.environ by itself
+        source = EnvSettingsSource(Settings)  # reads os.environ itself, so its variables are replaced
         source.env_vars = {name.lower(): environ[name] for name in VARIABLES if environ.get(name)}
         values = source()
         values["modules"] = ",".join([values.get("modules", ""), *declared_modules(project_root(Path.cwd()))])

@@ -66,7 +66,7 @@ def create_session(address: str, config: Mapping[str, Any]) -> "SparkSession":
 
 def check_reachable(address: str) -> None:
     """Raise immediately if a Spark Connect server is not reachable: PySpark would retry for minutes without a message.
-    Behind a proxy, leave it to PySpark."""
+    With a proxy, leave it to PySpark."""
     parts = urlsplit(address)
     host = parts.hostname or ""
     proxied = {"grpc", "https", "http"} & set(getproxies()) and not proxy_bypass(host)
@@ -75,7 +75,7 @@ def check_reachable(address: str) -> None:
 
 
 def silence_query_loggers() -> None:
-    """PySpark logs every error of a query with its Java stack before it raises it. Our errors state what it means."""
+    """Switch off loggers of PySpark that log each error of a query with its Java stack, before it is raised."""
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):

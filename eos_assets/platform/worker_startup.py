@@ -15,7 +15,7 @@ PRELOADED = (
     "eos_assets.verify.totals.topic_pass",
 )
 
-#: One task: its socket, and whether the JVM is authenticated; returns an exit code.
+#: Runs one task, from its socket and whether the JVM is authenticated, and returns an exit code.
 RunTask = Callable[[socket.socket, bool], int]
 
 
@@ -27,7 +27,7 @@ def acknowledge_immediately(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, 1)
 
 
-def quick_and_quiet(run_task: RunTask) -> RunTask:
+def wrap_worker(run_task: RunTask) -> RunTask:
     """Wrap Spark's function that runs one task. After an error elsewhere in a task Spark closes the connection: the
     worker then ends without a stack trace, with the exit code 1 of any failure."""
 
@@ -47,8 +47,8 @@ def serve() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # a worker collects garbage after every task, and need not examine all these objects each time
-    daemon.worker = quick_and_quiet(daemon.worker)  # type: ignore[assignment]
+    gc.freeze()  # a worker collects garbage after every task, and skips frozen objects
+    daemon.worker = wrap_worker(daemon.worker)  # type: ignore[assignment]
     daemon.manager()
 
 

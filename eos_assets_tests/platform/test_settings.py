@@ -82,7 +82,7 @@ def test_a_wrong_setting_is_refused_by_its_name(name: str, value: str, message: 
         ({"EOS_KAFKA_SECURITY_PROTOCOL": ""}, "EOS_KAFKA_USERNAME is set, but"),
         ({"EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "EOS_KAFKA_CA_FILE": "LICENSE"}, "EOS_KAFKA_CA_FILE is set"),
         ({"EOS_KAFKA_CA_FILE": "LICENSE"}, "does not hold a certificate in PEM form"),
-        ({"EOS_KAFKA_KEY_FILE": "LICENSE"}, "only one is set"),
+        ({"EOS_KAFKA_KEY_FILE": "LICENSE"}, "Only one of"),
         ({"EOS_SPARK": "sc://host:15002", "EOS_SPARK_PYTHON": "/opt/python"}, "EOS_SPARK_PYTHON is set, but"),
         (
             {
