@@ -1,4 +1,4 @@
-"""From where files may be fetched: the declared folder, hosts and stores, and the checks against them."""
+"""Where files may be fetched from: the declared folder, hosts and stores, and the checks against them."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DEFAULT_PORTS = {"http": 80, "https": 443}
 ANY_PORT = 0
 MAX_PORT = 65535
-#: The name of this machine, wherever it is written.
+#: The name of this machine.
 LOCALHOST = "localhost"
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 #: Schemes with checks of their own, which a driver of fsspec would bypass.

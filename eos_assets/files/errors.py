@@ -44,7 +44,7 @@ def quote(value: object, length: int = 40) -> str:
 
 
 def describe_unexpected(failure: Exception) -> str:
-    """The reason for an error that a library raised and that has no reason of its own here."""
+    """The reason for an error of a library that is not known here."""
     return f"unexpected error: {type(failure).__name__}: {failure}"[:500]
 
 

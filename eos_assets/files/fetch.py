@@ -1,4 +1,4 @@
-"""Open the file that a reference names, in whatever store it is."""
+"""Open the file that a reference names, by the scheme of its URL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
 """Rows of a JSON array, read element by element: memory holds a batch of them, however long the array is.
 
-`docs/decisions/0016-standard-library-for-files.md` says why this is not ijson.
+`docs/decisions/0016-standard-library-for-files.md` explains why this is not ijson.
 """
 
 import codecs
@@ -130,8 +130,8 @@ class JsonArrayReader:
             return element, size
 
     def read_more_after(self, failure: Exception) -> None:
-        """Read on if the element may be incomplete, else raise. The text is doubled, so that decoding an element
-        again and again takes linear time."""
+        """Read more if the element may be incomplete, else raise. Each time the text doubles, so that decoding an
+        element repeatedly takes linear time."""
         reason = describe_invalid_json(failure)
         if not self.may_be_incomplete(failure):
             raise RowError(self.row, reason) from None

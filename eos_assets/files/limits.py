@@ -30,7 +30,7 @@ class Meter:
         self.restart()
 
     def restart(self) -> None:
-        """Count the bytes of another attempt from 0. The time goes on."""
+        """Count the bytes of another attempt from 0. The time limit covers all attempts."""
         self.fetched = 0
         self.unpacked = 0
 

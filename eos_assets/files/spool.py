@@ -68,7 +68,7 @@ def spool_once(reference: Reference, access: Access, meter: Meter) -> SpooledFil
             raise
         except FileError as failure:
             rows, problem = 0, failure.reason
-        except Exception as failure:  # whatever a library raises about one file, the other files are delivered
+        except Exception as failure:  # an error of a library about one file must not stop the others
             reraise_system_error(failure)
             rows, problem = 0, describe_unexpected(failure)
         digest = download.digest()  # of an invalid file, too: it identifies the content

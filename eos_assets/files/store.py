@@ -67,7 +67,7 @@ def call_driver(call: Callable[[], Answer], meter: Meter) -> Answer:
 
 
 def call_in_time(call: Callable[[], Answer], meter: Meter) -> Answer:
-    """Call in a thread that is abandoned at the limit: a driver knows no limit of ours."""
+    """Call in a thread that is abandoned at the time limit, which the driver does not know."""
     answer: Future[Answer] = Future()
 
     def run() -> None:

@@ -1,7 +1,7 @@
 """Files of `http:` and `https:` URLs, from declared hosts only.
 
 The connection is made to the very address that was checked, so a name that resolves to another address a moment later
-leads nowhere. `docs/decisions/0016-standard-library-for-files.md` says why this is not urllib3.
+leads nowhere. `docs/decisions/0016-standard-library-for-files.md` explains why this is not urllib3.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class PinnedConnection(http.client.HTTPConnection):
         return min(SILENCE_SECONDS, self.meter.remaining())
 
     def shut_down(self) -> None:
-        """End whatever waits for the server. Another thread calls this at the time limit.
+        """End every call that waits for the server. Another thread calls this at the time limit.
 
         It shuts down the socket below TLS, because closing TLS would wait for the silent server, too.
         """

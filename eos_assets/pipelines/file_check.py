@@ -79,7 +79,7 @@ def files_match_ledger(files: Iterable[FileComparison]) -> Finding:
             equal += 1
         else:
             changed.add(f"{file.place}: delivered {file.delivered}, today {file.current}")
-    note = f", {unavailable} cannot be fetched any more" if unavailable else ""
+    note = f", {unavailable} can no longer be fetched" if unavailable else ""
     note += f", {not_fetched} not fetched for lack of time" if not_fetched else ""
     note += f", {len(between_attempts)} changed between two attempts" if between_attempts else ""
     if note and not equal and not changed.count:

@@ -200,7 +200,7 @@ def test_a_file_that_changes_between_two_attempts_is_delivered_as_the_ledger_say
     path.unlink()
     gone = check_files(lab.pipeline, lab.spark, lab.connection)
     assert not gone.evaluated
-    assert gone.detail.startswith("not evaluated: 1 cannot be fetched any more")
+    assert gone.detail.startswith("not evaluated: 1 can no longer be fetched")
 
 
 def asset_checks(lab: Lab, name: str) -> list[dg.AssetCheckEvaluation]:

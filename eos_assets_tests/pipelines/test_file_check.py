@@ -22,10 +22,10 @@ NOT_FETCHED = FileComparison("", 0, 3, "sha256:e", None, fetched=False)
             [EQUAL, UNAVAILABLE, NOT_FETCHED],
             True,
             True,
-            "1 files as delivered, 1 cannot be fetched any more, 1 not fetched for",
+            "1 files as delivered, 1 can no longer be fetched, 1 not fetched for",
         ),
-        ([CHANGED, UNAVAILABLE], True, False, "1 files changed, 1 cannot be fetched any more"),
-        ([UNAVAILABLE, UNAVAILABLE], False, True, "not evaluated: 2 cannot be fetched any more: not found"),
+        ([CHANGED, UNAVAILABLE], True, False, "1 files changed, 1 can no longer be fetched"),
+        ([UNAVAILABLE, UNAVAILABLE], False, True, "not evaluated: 2 can no longer be fetched: not found"),
         ([NOT_FETCHED], False, True, "not evaluated: 1 not fetched for lack of time"),
     ],
 )
