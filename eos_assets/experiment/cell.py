@@ -22,7 +22,7 @@ class Cell:
 
     @property
     def harmful(self) -> bool:
-        """Whether failures of this kind strike between the two steps of a weaker delivery."""
+        """Whether failures of this kind strike between the two steps of a baseline delivery."""
         return self.probability > 0 and self.kind != "after_commit"
 
 

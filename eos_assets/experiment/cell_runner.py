@@ -100,7 +100,7 @@ class CellRunner:
         """Run each partition on its own.
 
         In a common run, a job that gives up ends the tasks of the other partitions at any moment, and their number of
-        attempts is left to chance. On their own, a seed always gives the same counts.
+        attempts depends on chance. Run on their own, the same seed always gives the same counts.
         """
 
         def run_partition(partition: int) -> RunReport:

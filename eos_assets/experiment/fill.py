@@ -1,4 +1,4 @@
-"""The load of the demo, the experiment and the tests: a topic filled with integers, key and value alike."""
+"""The load of the demo, the experiment and the tests: a topic filled with integers, each as key and as value."""
 
 import re
 import time
@@ -208,7 +208,7 @@ def await_quiet(connection: Connection, topic: str, partitions: list[int]) -> di
 
 
 def parse_integer(message: Message, topic: str, partition: int) -> int:
-    """The integer of a record as a fill writes it: a decimal string of at most 64 bits, key and value alike."""
+    """The integer of a record as a fill writes it: a decimal string of at most 64 bits, as key and as value."""
     key, value = message.key(), message.value()
     if value is None or not DECIMAL.fullmatch(value) or int(value) > LARGEST:
         content = f"{value!r}"

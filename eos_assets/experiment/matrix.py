@@ -59,7 +59,7 @@ class Matrix:
             )
 
     def cells(self) -> Iterator[Cell]:
-        """The cells, in an order in which other load on the machine affects all modes alike."""
+        """The cells, in an order in which other load on the machine affects all modes equally."""
         for kind in self.kinds:
             for probability in self.probabilities:
                 for mode in self.modes:

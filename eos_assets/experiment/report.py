@@ -25,10 +25,10 @@ th{color:var(--quiet);font-weight:600;text-align:right}td:first-child,th:first-c
 """
 #: The columns in which a value other than 0 means harm to the data.
 HARM = {"doubled", "lost", "out of order"}
-HOLDS = "Exactly once lost and doubled nothing, and the weaker deliveries failed where failures struck them."
+HOLDS = "Exactly once lost and doubled nothing, and the baseline deliveries did where failures struck them."
 READING = (
     "Above the line records are doubled, below it they are lost; a dot on the line means that each was delivered "
-    "once. A failure before the commit, or a killed worker, strikes between the two steps of a weaker delivery: "
+    "once. A failure before the commit, or a killed worker, strikes between the two steps of a baseline delivery: "
     "outputs, then offsets (at least once), or offsets, then outputs (at most once). After the second step it does no "
     "harm. Aborted records are visible to a read_uncommitted consumer only."
 )
