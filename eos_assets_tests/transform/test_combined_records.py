@@ -151,7 +151,7 @@ def limited(records: DataFrame, state: DataFrame) -> tuple[DataFrame, DataFrame]
 
 
 @pytest.mark.parametrize(("fold", "problem"), [(unseeded, "uses uuid()"), (limited, "limits or samples")])
-def test_a_stateful_function_is_refused_likewise(make_lab: MakeLab, fold: Any, problem: str) -> None:
+def test_a_stateful_function_is_refused_too(make_lab: MakeLab, fold: Any, problem: str) -> None:
     lab = make_lab(pipeline=declare_sliding(partitions=1)).with_(fold=fold)
     lab.produce([b"x"] * 90, key=b"k")
     with pytest.raises(EosError) as refusal:
