@@ -80,8 +80,8 @@ def align_to_source(rows: "DataFrame", task: Task, pipeline: Pipeline, partition
 
 
 def may_reorder(path: list[str]) -> bool:
-    """Whether a function over whole batches, beside our own task, may return rows in another order, or the rows of one
-    record apart. A transaction could then end between them, and a late row would look like one that is missing."""
+    """Whether a function over whole batches, other than our own task, may change the order of rows or separate those of
+    one record. A transaction could then end between them, and a late row would look like a missing one."""
     return sum(node in BATCH_FUNCTIONS for node in path) > 1
 
 

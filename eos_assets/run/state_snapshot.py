@@ -1,6 +1,5 @@
 """Brings the snapshot of a state up to the committed position of its pipeline."""
 
-import functools
 import time
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.plan import make_plan
+from eos_assets.state.fold import unite
 from eos_assets.state.snapshot import COLUMNS, Snapshot
 from eos_assets.state.state import State, Tails
 
@@ -52,4 +52,4 @@ def snapshot_rows(state: State, entries: dict[int, LedgerEntry], generation: str
         positions = f.broadcast(spark.createDataFrame(places, columns))
         located = values.withColumn("store", f.lit(store.number)).join(positions, "partition")
         frames.append(located.select(*spark.createDataFrame([], COLUMNS).columns))
-    return functools.reduce(lambda one, other: one.unionByName(other), frames)
+    return unite(frames)

@@ -128,5 +128,4 @@ def apply_changes(base: "DataFrame", changes: "DataFrame") -> "DataFrame":
     """A state (partition, key, value) after changes of it."""
     from pyspark.sql import functions as f
 
-    frames = [base.withColumn("offset", f.lit(0)), changes.withColumn("offset", f.lit(1))]
-    return latest_values(functools.reduce(lambda one, other: one.unionByName(other), frames))
+    return latest_values(base.withColumn("offset", f.lit(0)).unionByName(changes.withColumn("offset", f.lit(1))))

@@ -12,6 +12,7 @@ from eos_assets.state.snapshot import Snapshot
 from eos_assets.state.state import State, apply_changes
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.state_replay import StateReplay
+from eos_assets.verify.topic_frames import union
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,12 +83,15 @@ class StateChecker:
             for sign, values in ((-1, now), (1, apply_changes(base, changed))):
                 whole = decode(values, store).select("partition", "key", encode(names).alias("value"))
                 frames.append(whole.select(f.lit(store.topic).alias("topic"), "*", f.lit(sign).alias("n")))
-        rows = functools.reduce(lambda one, other: one.unionByName(other), frames)
         content = f.struct("n", f.col("value").cast("string").alias("value"))
-        return rows.groupBy("topic", "partition", "key").agg(
-            f.sum(f.when(f.col("n") < 0, f.xxhash64("value"))).alias("held"),
-            f.sum(f.when(f.col("n") > 0, f.xxhash64("value"))).alias("recomputed"),
-            f.min(content)["value"].alias("value"),
+        return (
+            union(frames)
+            .groupBy("topic", "partition", "key")
+            .agg(
+                f.sum(f.when(f.col("n") < 0, f.xxhash64("value"))).alias("held"),
+                f.sum(f.when(f.col("n") > 0, f.xxhash64("value"))).alias("recomputed"),
+                f.min(content)["value"].alias("value"),
+            )
         )
 
 
