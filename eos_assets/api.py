@@ -84,7 +84,7 @@ class RunnablePipeline(declaration.Pipeline):
     def preview(
         self, count: int = 5, *, spark: "SparkSession | None" = None, kafka: "Connection | None" = None
     ) -> "list[Preview]":
-        """The last source records beside what the transform returns for them. Nothing is written."""
+        """The last source records, each with what the transform returns for it. Nothing is written."""
         from eos_assets.run.preview import preview
 
         return preview(self, spark or default_spark(), kafka or default_kafka(), count)

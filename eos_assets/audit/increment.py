@@ -101,9 +101,9 @@ class Increment:
         wanted = {(entry.partition, entry.start) for entry in entries}
         starts = {(self.context.names.provenance, r.partition): r.start for r in ranges}
         for message in read_partitions(self.context.kafka, starts):
-            one = provenance.read(message)
-            if (one.source_partition, one.start) in wanted and not one.skips:
-                yield one
+            provenance_map = provenance.read(message)
+            if (provenance_map.source_partition, provenance_map.start) in wanted and not provenance_map.skips:
+                yield provenance_map
 
     def output_ranges(self, topics: list[str], entries: list[LedgerEntry]) -> dict[int, list[OffsetRange]]:
         """Topic number → the ranges that hold the outputs of these transactions, and all records between them. A topic

@@ -39,7 +39,7 @@ def range_row(written: WrittenRange) -> dict[str, object]:
 
 def delivery_rows(maps: Iterable[ProvenanceMap], records: Iterable[pa.RecordBatch], topics: Sequence[str]) -> pa.Table:
     """One row per output that a map names, with digest and time of its record if that is retained."""
-    named = [map_rows(one) for one in maps]
+    named = [map_rows(provenance_map) for provenance_map in maps]
     retained = [record_rows(batch, topics) for batch in records]
     if not named:
         return DELIVERIES.empty_table()
@@ -52,18 +52,18 @@ def delivery_rows(maps: Iterable[ProvenanceMap], records: Iterable[pa.RecordBatc
     return joined.select(DELIVERIES.names).cast(DELIVERIES)
 
 
-def map_rows(one: ProvenanceMap) -> pa.Table:
+def map_rows(provenance_map: ProvenanceMap) -> pa.Table:
     """The outputs that one message of the maps names, and their origins."""
-    count = len(one.sink_offsets)
+    count = len(provenance_map.sink_offsets)
     return pa.table(
         {
-            "topic": pa.repeat(one.topic, count),
-            "sink_partition": pa.repeat(pa.scalar(one.partition, pa.int32()), count),
-            "sink_offset": pa.array(one.sink_offsets),
-            "source_partition": pa.repeat(pa.scalar(one.source_partition, pa.int32()), count),
-            "source_offset": pa.array(one.source_offsets),
-            "sequence": pa.array(one.sequences),
-            "transaction_start": pa.repeat(pa.scalar(one.start, pa.int64()), count),
+            "topic": pa.repeat(provenance_map.topic, count),
+            "sink_partition": pa.repeat(pa.scalar(provenance_map.partition, pa.int32()), count),
+            "sink_offset": pa.array(provenance_map.sink_offsets),
+            "source_partition": pa.repeat(pa.scalar(provenance_map.source_partition, pa.int32()), count),
+            "source_offset": pa.array(provenance_map.source_offsets),
+            "sequence": pa.array(provenance_map.sequences),
+            "transaction_start": pa.repeat(pa.scalar(provenance_map.start, pa.int64()), count),
         }
     )
 

@@ -103,7 +103,7 @@ class AuditTables:
         return self.state(table, mark.rows)
 
     def append(self, table: str, new: NewRows, before: Mark) -> TableState:
-        """Of two updates that begin at one commit, Delta takes the rows of one and skips those of the other."""
+        """Append rows. If two updates begin at one commit, Delta takes the rows of one and skips those of the other."""
         mark = before.advance(new.reached, row_count(new.rows))
         application = f"{self.context.pipeline.name}/{table}/{self.ledger_id}/commits"
         writer = self.writer(new.rows, mark).mode("append")

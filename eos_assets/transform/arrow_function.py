@@ -77,7 +77,7 @@ class ArrowFunction:
 
     pipeline: str
     function: BatchFunction
-    #: The columns that its batches have beside `key`, `value` and `origin`.
+    #: The columns that its batches have in addition to `key`, `value` and `origin`.
     columns: tuple[str, ...] = ()
 
     @classmethod

@@ -47,17 +47,17 @@ def map_decoder(provenance_topic: str, topics: list[str]) -> Callable[[Batches],
         drop_archives()
         for batch in batches:
             for message in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                one = provenance.read_at(provenance_topic, *message)
-                count = len(one.source_offsets)
+                provenance_map = provenance.read_at(provenance_topic, *message)
+                count = len(provenance_map.source_offsets)
                 yield pa.record_batch(
                     [
-                        constant(one.source_partition, count, pa.int32()),
-                        constant(one.start, count, pa.int64()),
-                        constant(numbers.get(one.topic, NO_TOPIC), count, pa.int32()),
-                        constant(one.partition, count, pa.int32()),
-                        pa.array(one.sink_offsets),
-                        pa.array(one.source_offsets),
-                        pa.array(one.sequences),
+                        constant(provenance_map.source_partition, count, pa.int32()),
+                        constant(provenance_map.start, count, pa.int64()),
+                        constant(numbers.get(provenance_map.topic, NO_TOPIC), count, pa.int32()),
+                        constant(provenance_map.partition, count, pa.int32()),
+                        pa.array(provenance_map.sink_offsets),
+                        pa.array(provenance_map.source_offsets),
+                        pa.array(provenance_map.sequences),
                     ],
                     schema=MAP_ROWS,
                 )

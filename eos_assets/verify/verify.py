@@ -91,7 +91,7 @@ def verify_pipeline(
 
 
 def plan_recomputation(context: PipelineContext, window: Window, lake: str | None) -> Recomputation:
-    """Decide what can be recomputed within a window. Of a stateful pipeline it is what can be folded again."""
+    """Decide what can be recomputed within a window. For a stateful pipeline that is what can be folded again."""
     if not context.pipeline.stateful:
         return Recomputation(TopicFrames(context, window))
     snapshot = Snapshot(context, lake) if lake else None

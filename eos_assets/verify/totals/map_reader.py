@@ -160,9 +160,9 @@ class MapReader:
             self.claims.named += len(decoded.sink_offsets) * covered
         return decoded
 
-    def covers(self, one: ProvenanceMap) -> bool:
-        partition = self.scope.partitions.get(one.source_partition)
-        return partition is not None and partition.start <= one.start < partition.end
+    def covers(self, provenance_map: ProvenanceMap) -> bool:
+        partition = self.scope.partitions.get(provenance_map.source_partition)
+        return partition is not None and partition.start <= provenance_map.start < partition.end
 
     def check(self, maps: list[ProvenanceMap]) -> None:
         """Check all maps of one transaction and add up their claims."""
@@ -175,9 +175,9 @@ class MapReader:
     def check_other(self, partition_scope: PartitionScope | None, maps: list[ProvenanceMap]) -> None:
         """Check a transaction that this proof does not cover: an earlier one must not be mapped again."""
         end, proven = (partition_scope.end, partition_scope.proven) if partition_scope else (0, 0)
-        for one in maps:
-            self.claims.newer += len(one.source_offsets) * (one.start >= end)
-            if self.scope.incremental and one.start < proven and (one.sink_offsets >= 0).any():
+        for provenance_map in maps:
+            self.claims.newer += len(provenance_map.source_offsets) * (provenance_map.start >= end)
+            if self.scope.incremental and provenance_map.start < proven and (provenance_map.sink_offsets >= 0).any():
                 raise UndecidedError("a transaction that was proven before is mapped again")
 
     def check_transaction(self, partition_scope: PartitionScope, maps: list[ProvenanceMap]) -> None:
@@ -189,9 +189,9 @@ class MapReader:
                 "a transaction without an entry, one that is mapped twice, or one that overlaps another"
             )
         self.last_end[partition] = end
-        for one in maps:
-            self.check_order(one)
-        offsets = np.concatenate([one.source_offsets for one in maps])
+        for provenance_map in maps:
+            self.check_order(provenance_map)
+        offsets = np.concatenate([provenance_map.source_offsets for provenance_map in maps])
         if len(offsets) and (offsets.min() < start or offsets.max() >= end):
             raise UndecidedError("an origin outside of its transaction")
         self.check_sequences(maps, start)
@@ -203,15 +203,19 @@ class MapReader:
         if self.isolates:
             self.add_set_aside(partition, maps)
 
-    def check_order(self, one: ProvenanceMap) -> None:
+    def check_order(self, provenance_map: ProvenanceMap) -> None:
         """Check that sink offsets and origins rise, across messages."""
-        if not len(one.sink_offsets) or one.skips:
+        if not len(provenance_map.sink_offsets) or provenance_map.skips:
             return
-        place = (one.source_partition, one.topic, one.partition)
+        place = (provenance_map.source_partition, provenance_map.topic, provenance_map.partition)
         last = self.last_row.get(place, (-1, -1, -1))
         sink, source, sequence = (
             np.concatenate([[before], column])
-            for before, column in zip(last, (one.sink_offsets, one.source_offsets, one.sequences), strict=True)
+            for before, column in zip(
+                last,
+                (provenance_map.sink_offsets, provenance_map.source_offsets, provenance_map.sequences),
+                strict=True,
+            )
         )
         if not (np.diff(sink) > 0).all() or not rises(source, sequence).all():
             raise UndecidedError("outputs that are not in the order of their origins")
@@ -219,11 +223,13 @@ class MapReader:
 
     def check_sequences(self, maps: list[ProvenanceMap], start: int) -> None:
         """Check that no origin has two outputs of one sequence, in all sink partitions together."""
-        outputs = [one for one in maps if len(one.sink_offsets) and not one.skips]
+        outputs = [
+            provenance_map for provenance_map in maps if len(provenance_map.sink_offsets) and not provenance_map.skips
+        ]
         if not outputs:
             return
-        offsets = np.concatenate([one.source_offsets for one in outputs]) - start
-        sequences = np.concatenate([one.sequences for one in outputs])
+        offsets = np.concatenate([provenance_map.source_offsets for provenance_map in outputs]) - start
+        sequences = np.concatenate([provenance_map.sequences for provenance_map in outputs])
         width = int(sequences.max()) + 1
         if sequences.min() < 0 or int(offsets.max() + 1) * width >= 1 << 63:
             raise UndecidedError("sequences that do not fit into one integer")
@@ -234,17 +240,19 @@ class MapReader:
     def add_set_aside(self, partition: int, maps: list[ProvenanceMap]) -> None:
         """Note the origins that have nothing but dead letters."""
         dead_letters = self.scope.topics[-1]
-        dead = [one.source_offsets for one in maps if one.topic == dead_letters]
+        dead = [provenance_map.source_offsets for provenance_map in maps if provenance_map.topic == dead_letters]
         if dead:
-            others = [one.source_offsets for one in maps if one.topic != dead_letters] or [np.zeros(0, np.int64)]
+            others = [
+                provenance_map.source_offsets for provenance_map in maps if provenance_map.topic != dead_letters
+            ] or [np.zeros(0, np.int64)]
             alone = np.setdiff1d(np.concatenate(dead), np.concatenate(others))
             self.claims.set_aside += [(partition, offset) for offset in alone.tolist()]
         if len(self.claims.set_aside) > MOST_SET_ASIDE:
             raise UndecidedError("too many origins were set aside to be sent to tasks")
 
 
-def transaction_of(one: ProvenanceMap) -> tuple[int, int]:
-    return one.source_partition, one.start
+def transaction_of(provenance_map: ProvenanceMap) -> tuple[int, int]:
+    return provenance_map.source_partition, provenance_map.start
 
 
 def rises(source: Integers, sequence: Integers) -> Flags:

@@ -1,4 +1,4 @@
-"""Add up the records of each sink partition beside the maps that name them; and source records and recomputed outputs
+"""Add up the records of each sink partition with the maps that name them, and source records and recomputed outputs
 where Spark's SQL cannot do it.
 
 Nothing is sorted or shuffled: Spark reads a partition in offset order, and the maps of each source partition are in
