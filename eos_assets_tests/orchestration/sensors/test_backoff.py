@@ -16,9 +16,9 @@ def test_the_delay_doubles_with_each_request_until_the_last_one() -> None:
 
 def test_requests_start_again_once_the_position_has_advanced() -> None:
     cursor = Cursor({"0": Requests(7, MAX_REQUESTS, 100.0)})
-    assert cursor.at("0", 7).count == MAX_REQUESTS
-    assert cursor.at("0", 8) == Requests(8)
-    assert cursor.at("1", 7) == Requests(7)
+    assert cursor.requests_at("0", 7).count == MAX_REQUESTS
+    assert cursor.requests_at("0", 8) == Requests(8)
+    assert cursor.requests_at("1", 7) == Requests(7)
 
 
 def test_a_cursor_of_an_earlier_version_is_read() -> None:
