@@ -33,7 +33,7 @@ class Security:
 
     @property
     def principal(self) -> str:
-        """The name of these clients in the brokers' access lists, as far as it is known here."""
+        """The name of these clients in the brokers' access lists, if it is known here."""
         if self.sasl:
             return f"User:{self.username}"
         return "the principal of EOS_KAFKA_CERTIFICATE_FILE" if self.certificate else "User:ANONYMOUS"

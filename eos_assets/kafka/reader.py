@@ -12,7 +12,7 @@ from eos_assets.kafka.retries import retry_transient, retry_with_growing_timeout
 #: How long a partition may return nothing.
 TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
-#: The group id of consumers that join no group. Brokers require a permission on it all the same.
+#: The group id of consumers that join no group. Brokers require a permission on it nevertheless.
 READER_GROUP = "eos-reader"
 
 #: The settings of a consumer that is assigned partitions, joins no group and commits nothing.
