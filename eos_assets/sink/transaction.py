@@ -136,7 +136,7 @@ class ProducerPool:
     """The producers of one source partition: a new one for every transaction, connected ahead of time.
 
     Connecting takes as long as the rest of a short transaction, so the next producer connects while a transaction
-    ends. Before its `init_transactions` it fences no other producer.
+    ends. It fences no other producer before its `init_transactions`.
     """
 
     def __init__(self, job: Job, partition: int) -> None:
