@@ -71,7 +71,7 @@ class TopicFrames:
         )
 
     def set_aside(self) -> "DataFrame":
-        """The origins that have nothing but dead letters."""
+        """The origins that have only dead letters."""
         from pyspark.sql import functions as f
 
         is_dead_letter = f.col("topic") == len(self.sinks)

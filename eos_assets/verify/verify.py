@@ -61,7 +61,7 @@ def verify_pipeline(
 ) -> Verification:
     """Evaluate every invariant on what was written since the last proof or, in full, on all that is retained.
 
-    It writes nothing but the checkpoint where the next proof begins, and that only if everything holds.
+    It writes only the checkpoint at which the next proof begins, and only if everything holds.
     """
     started = time.monotonic()
     context = PipelineContext(pipeline, spark, connection, mode)

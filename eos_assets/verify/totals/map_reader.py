@@ -100,7 +100,7 @@ class MapClaims:
     rows: Total = NOTHING
     #: Source partition and start of a transaction → the number of its origins.
     per_transaction: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: Origins that have nothing but dead letters.
+    #: Origins that have only dead letters.
     set_aside: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -238,7 +238,7 @@ class MapReader:
             raise UndecidedError("an origin with two outputs of one sequence")
 
     def add_set_aside(self, partition: int, maps: list[ProvenanceMap]) -> None:
-        """Note the origins that have nothing but dead letters."""
+        """Note the origins that have only dead letters."""
         dead_letters = self.scope.topics[-1]
         dead = [provenance_map.source_offsets for provenance_map in maps if provenance_map.topic == dead_letters]
         if dead:

@@ -84,7 +84,7 @@ class SinkPass:
         return ""
 
     def add_named(self, place: Place, records: pa.RecordBatch, rows: MapRows, messages: list[MapMessage]) -> str:
-        """Add up the named records, by transaction and in all."""
+        """Add up the named records, by transaction and in total."""
         topic, partition = place
         self.totals.records += records.num_rows
         if not records.num_rows:
@@ -157,7 +157,7 @@ def content_total(
 
 
 class VisibleTotals:
-    """Adds up source records, in all and by the transaction that covers each."""
+    """Adds up source records, in total and by the transaction that covers each."""
 
     def __init__(self, scope: ProofScope) -> None:
         self.scope = scope

@@ -66,7 +66,7 @@ class SourcePartitionPass:
     range: PartitionRange
     #: None if the function is not deterministic.
     function: ArrowFunction | None
-    #: Offsets that have nothing but dead letters: the function may raise on them.
+    #: Offsets that have only dead letters: the function may raise on them.
     set_aside: frozenset[int]
     #: Sink, as the function names it → its number.
     topics: dict[str, int]

@@ -44,7 +44,7 @@ class PartitionWindow:
 
     @property
     def source(self) -> OffsetRange:
-        """The source records that those transactions read, as far as they are retained."""
+        """The retained source records that those transactions read."""
         return OffsetRange(self.partition, max(self.start, self.log_start), self.end)
 
     @property
@@ -70,7 +70,7 @@ class Window:
     #: No transaction was under way: the next proof may begin where this one ends.
     settled: bool = True
     incremental: bool = False
-    #: The sinks, declared and, as far as they still exist, named by the ledger; then the dead letters.
+    #: The declared sinks, those that only the ledger names and that still exist, then the dead letters.
     written_topics: list[str] = field(default_factory=list)
     #: Compaction may remove a source record once a later one of its key has come.
     source_is_compacted: bool = False
@@ -118,7 +118,7 @@ class LedgerWindow:
     ends: dict[int, int]
     #: Topic and partition → the checkpoint of the last proof; empty if there is none.
     proven: Offsets
-    #: The sinks, declared and, as far as they still exist, named by the ledger; then the dead letters.
+    #: The declared sinks, those that only the ledger names and that still exist, then the dead letters.
     written_topics: list[str]
 
 
