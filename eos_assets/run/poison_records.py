@@ -63,7 +63,7 @@ class PoisonRecords:
                 self._report(poison)
 
     def refusal(self, plans: list[PartitionPlan], failure: SparkFailure) -> EosError:
-        """The error that stops the run, with the place of the record as far as it can be found."""
+        """The error that stops the run, with the place of the record if it is found in time."""
         return EosError(
             f"The transform of {self.context.pipeline.name} raises on {self._locate(plans)}: {failure.described}. What "
             "was committed before stays; nothing of the failed transactions is visible.",

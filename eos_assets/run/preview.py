@@ -172,7 +172,7 @@ def collect_results(pipeline: Pipeline, result: "DataFrame") -> list["Row"]:
 
 
 def decode_texts(row: "Row", texts: list[str]) -> "Row":
-    """A row with the bytes of these columns as text, as far as they are valid UTF-8."""
+    """A row with the bytes of these columns as text. Bytes that are not UTF-8 are replaced."""
     from pyspark.sql import Row
 
     columns = row.asDict()
