@@ -12,7 +12,7 @@ from eos_assets.transform.arrow_batches import BATCH_BYTES, DEFAULT_LIMIT
 LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-#: One task more than there are cores, because a task waits for brokers now and then; and four attempts per task: plain
+#: One task more than there are cores, because tasks sometimes wait for brokers; and four attempts per task: plain
 #: `local[*]` never retries a task.
 IN_PROCESS = f"local[{(os.cpu_count() or 1) + 1},4]"
 
