@@ -45,7 +45,7 @@ def fill_topic(context: dg.OpExecutionContext, config: FillConfig, kafka: KafkaR
 @dg.job(
     description="Fills a source topic with integers.",
     executor_def=EXECUTOR,
-    tags={MAX_RETRIES: "0"},  # repeated, it would write the same number of integers once more
+    tags={MAX_RETRIES: "0"},  # a repeated run would write as many integers again
 )
 def fill_source() -> None:
     fill_topic()
