@@ -50,7 +50,7 @@ class Access:
 
     @property
     def empty(self) -> bool:
-        """True if no place at all is declared."""
+        """True if no place is declared."""
         return self.root is None and not self.hosts and not self.stores
 
     def check_host(self, host: str, port: int, scheme: str) -> None:

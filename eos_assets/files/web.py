@@ -1,7 +1,7 @@
 """Files of `http:` and `https:` URLs, from declared hosts only.
 
-The connection is made to the very address that was checked, so a name that resolves to another address a moment later
-leads nowhere. `docs/decisions/0016-standard-library-for-files.md` explains why this is not urllib3.
+The connection is made to the address that was checked, so a name that resolves to another address a moment later does
+no harm. `docs/decisions/0016-standard-library-for-files.md` explains why this is not urllib3.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def open_connection(url: str, access: Access, meter: Meter, resolve: Resolve) ->
 
 
 def pinned_connection(url: str, access: Access, meter: Meter, resolve: Resolve) -> PinnedConnection:
-    """Check the host and all its addresses, and pin them: a name with one private address is not trusted at all."""
+    """Check the host and all its addresses, and pin them: a name with one private address is denied."""
     check_url(url)
     parts = urlsplit(url)
     host, port = parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme]
