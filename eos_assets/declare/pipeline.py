@@ -197,7 +197,7 @@ def pipeline(
         ordered: functions over whole batches (`mapInPandas`, `mapInArrow`) return all rows of a record together, in
             the order of the records. Otherwise their rows are sorted before the first one is written.
         code_version: default: a digest of the function and of what it uses of its own package. Outputs of another
-            version are not compared with those of today's code.
+            version are not compared with those of the current code.
         options: see `Options`.
     """
     topic, sinks = as_topic(source), as_topics(sink)
