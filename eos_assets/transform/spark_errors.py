@@ -47,7 +47,7 @@ FRAME = re.compile(r'^  File "([^"]+)", line (\d+), in (\S+)\n(?:    (\S.*))?', 
 #: Frames of installed packages, and of their Cython code, are not the user's own.
 INSTALLED = ("site-packages", "<frozen", ".pxi", ".pyx")
 MISSING = ("ModuleNotFoundError: ", "ImportError: ")
-#: The beginnings of lines that name a place or a remedy instead of a cause.
+#: Lines that begin like this name a place or a remedy instead of a cause.
 NO_CAUSE = ("File", "at ", "org.", "JVM", "Remedy: ")
 LONGEST = 500
 
