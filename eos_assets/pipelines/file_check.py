@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "files_match_ledger"
-#: Only the newest files of each partition are fetched again, and only for this time in all.
+#: Only the newest files of each partition are fetched again, and all of them within this time.
 FILES_PER_PARTITION = 1000
 TIME_LIMIT_SECONDS = 120.0
 
