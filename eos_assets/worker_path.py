@@ -1,7 +1,7 @@
 """Removes Spark's own archives from the module path of a worker that has PySpark installed.
 
 Spark puts pyspark.zip, py4j's zip and a jar on the path, and before every task a worker reads their tables of contents
-again, in plain Python: a good part of a second of CPU (docs/decisions/0010).
+again in Python, which takes much of a second of CPU (docs/decisions/0010).
 """
 
 import importlib.machinery
