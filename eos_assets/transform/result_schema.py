@@ -60,9 +60,10 @@ def check_schema(result: "DataFrame", pipeline: str) -> None:
         raise EosError(f"The result of {pipeline} has more than one column `{repeated[0]}`.", "Keep one of them.")
     origin = ",".join(f"{name}:{kind}" for name, kind in ORIGIN.items())
     if types.get("origin") != f"struct<{origin}>":
+        problem = f"has a column `origin` of type {types['origin']}" if "origin" in types else "has no column `origin`"
         raise EosError(
-            f"The result of {pipeline} has no column `origin`{', or a changed one' * ('origin' in types)}.",
-            "Select it too (`records.select(…, 'origin')`): it names the source record that a row came from.",
+            f"The result of {pipeline} {problem}.",
+            "Select it unchanged (`records.select(…, 'origin')`): it names the source record that a row came from.",
         )
     if "value" not in types:
         raise EosError(

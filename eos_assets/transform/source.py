@@ -37,7 +37,7 @@ ORDINAL = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
 def read_ranges(
     spark: "SparkSession", connection: Connection, topic: str, ranges: Iterable[OffsetRange], **options: str
 ) -> "DataFrame":
-    """Read the visible records of exactly these ranges. One Spark partition is one Kafka partition."""
+    """Read the visible records of exactly these ranges. Each is one Spark partition, unless an option cuts it."""
     chosen = [r for r in ranges if r.size]
     if not chosen:
         return spark.createDataFrame([], SCHEMA)

@@ -83,7 +83,7 @@ def test_headers_timestamps_and_nulls_are_kept(make_lab: MakeLab) -> None:
 def test_a_result_without_origin_is_refused_before_anything_runs(make_lab: MakeLab) -> None:
     wrong = {
         "no column `origin`": lambda r: r.select("key", "value"),
-        "or a changed one": lambda r: r.select("value", f.lit(1).alias("origin")),
+        "a column `origin` of type int": lambda r: r.select("value", f.lit(1).alias("origin")),
         "no column `value`": lambda r: r.select("key", "origin"),
         "unknown column `note`": lambda r: r.select("value", "origin", f.lit(1).alias("note")),
         "is bigint": lambda r: r.select(f.lit(1).cast("long").alias("value"), "origin"),
