@@ -65,7 +65,7 @@ class ClientErrors:
                     f"Kafka rejects the credentials of {security.principal}: {describe(error)}.", CREDENTIALS_REMEDY
                 )
             if error.code() == KafkaError._SSL:
-                return EosError(f"No trusted connection to Kafka: {describe(error)}.", CERTIFICATES_REMEDY)
+                return EosError(f"The TLS connection to Kafka failed: {describe(error)}.", CERTIFICATES_REMEDY)
         return None
 
 

@@ -128,7 +128,8 @@ def read_partition(
     upto: int | None = None,
     isolation: str = "read_committed",
 ) -> Iterator[Message]:
-    """The committed records of one partition from `start` on, in order, in constant memory."""
+    """The records of one partition that are visible at this isolation level, from `start` on, in order, in constant
+    memory."""
     return read_partitions(connection, {(topic, partition): start}, upto, isolation)
 
 
@@ -139,8 +140,9 @@ def read_partitions(
     isolation: str = "read_committed",
     limit: int | None = None,
 ) -> Iterator[Message]:
-    """The committed records of several partitions, each from its start on, in order within each, at most `limit` of
-    each. One consumer reads all of them, because connecting takes longer than reading a few records."""
+    """The records of several partitions that are visible at this isolation level, each partition from its start on, in
+    order, at most `limit` of each. One consumer reads all of them, because connecting takes longer than reading a few
+    records."""
     if not starts:
         return
     consumer = open_consumer(connection, isolation)

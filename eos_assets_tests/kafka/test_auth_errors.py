@@ -31,7 +31,7 @@ def test_a_missing_permission_names_the_kind_of_resource(code: int, kind: str | 
     ("code", "problem"),
     [
         (KafkaError._AUTHENTICATION, "rejects the credentials of User:alice"),
-        (KafkaError._SSL, "No trusted connection to Kafka"),
+        (KafkaError._SSL, "The TLS connection to Kafka failed"),
     ],
 )
 def test_refused_credentials_are_reported_although_later_errors_are_about_the_connection(

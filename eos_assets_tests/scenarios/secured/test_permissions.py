@@ -171,7 +171,7 @@ def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
     [
         ({"password": "wrong"}, "rejects the credentials of User:squares"),
         ({"username": "nobody"}, "rejects the credentials of User:nobody"),
-        ({"authority": ""}, "No trusted connection"),
+        ({"authority": ""}, "The TLS connection to Kafka failed"),
         ({"mechanism": "SCRAM-SHA-256"}, "rejects the credentials of User:squares"),
         ({"protocol": "PLAINTEXT"}, "No Kafka broker answers"),
     ],
