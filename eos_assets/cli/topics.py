@@ -68,6 +68,6 @@ def show(reports: list[TopicReport]) -> None:
     different = [report.topic.name for report in reports if report.outcome == "different"]
     if different:
         raise EosError(
-            f"{', '.join(different)}: the topic is not as declared; it was left unchanged.",
+            f"These topics are not as declared, and were left unchanged: {', '.join(different)}.",
             "Change the declaration, or change the topic yourself with Kafka's own tools.",
         )

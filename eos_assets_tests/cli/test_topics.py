@@ -28,7 +28,7 @@ def test_a_topic_that_differs_is_named_by_create(
     monkeypatch.setenv("EOS_BOOTSTRAP_SERVERS", connection.bootstrap_servers)
     run = eos("topics", "create", topic, "--module", "eos_test_differing", status=1)
     assert "partitions is 2, declared 3" in run.stdout
-    assert f"{topic}: the topic is not as declared; it was left unchanged" in run.stderr
+    assert f"not as declared, and were left unchanged: {topic}." in run.stderr
     assert len(connection.partitions(topic)) == 2
 
 
