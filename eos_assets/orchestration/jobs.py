@@ -33,7 +33,7 @@ def audit_job(pipeline: Pipeline, tables: dg.AssetsDefinition) -> AssetJob:
 
 
 def checks_job(pipeline: Pipeline, checks: list[dg.AssetChecksDefinition]) -> AssetJob:
-    """The job that evaluates all checks of a pipeline and writes nothing."""
+    """The job that evaluates all checks of a pipeline and writes no records."""
     return dg.define_asset_job(
         f"{pipeline.name}_checks",
         selection=dg.AssetSelection.checks(*checks),

@@ -58,7 +58,7 @@ class JobRunner(ABC):
         self._warned: set[str] = set()
 
     def run(self, plans: Sequence[PartitionPlan], attempt: int) -> list[Outcome]:
-        """Run one job over the ranges of some plans, and commit those partitions that gave no row."""
+        """Run one job over the ranges of some plans, and commit the partitions without rows."""
         job = self.job(plans, attempt)
         return self._commit_empty_partitions(job, self._write(plans, job))
 
@@ -74,11 +74,11 @@ class JobRunner(ABC):
 
     @abstractmethod
     def transform(self, plans: Sequence[PartitionPlan]) -> "DataFrame":
-        """What the user's function makes of the records of these plans."""
+        """Apply the user's function to the records of these plans."""
 
     @abstractmethod
     def _write(self, plans: Sequence[PartitionPlan], job: Job) -> list[Outcome]:
-        """Write that, in one Spark job."""
+        """Write the result of the user's function in one Spark job."""
 
     def abandon_snapshot(self, failure: Exception) -> bool:
         """Go on without the snapshot of the state, if it made a job fail. Returns whether it did."""
@@ -116,7 +116,7 @@ class JobRunner(ABC):
             logger.warning(message, name, *values, extra={"pipeline": name, "run": self.template.run})
 
     def _commit_empty_partitions(self, job: Job, outcomes: list[Outcome]) -> list[Outcome]:
-        """Commit the partitions that gave no row, if every task is done: one that failed may have had rows of them."""
+        """Commit the partitions without rows, if every task is done: one that failed may have had rows of them."""
         source, reported = self.context.pipeline.source.name, [o.partition for o in outcomes]
         repeated = {p for p in reported if p != NO_PARTITION and reported.count(p) > 1}
         if repeated:
