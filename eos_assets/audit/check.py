@@ -81,7 +81,7 @@ class TableComparison:
                 yield message.offset() or 0, entry
 
     def first_map(self, partition: int, map_start: int) -> int:
-        """The start of the first transaction of which all maps are retained."""
+        """The start of the first transaction whose maps are all retained."""
         context = self.tables.context
         return first_complete_map(context.kafka, context.names.provenance, partition) if map_start else 0
 

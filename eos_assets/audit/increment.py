@@ -179,7 +179,7 @@ class Increment:
 
 
 def header(name: str) -> "Column":
-    """The last header of this name: a record that was a dead letter before also has its old ones."""
+    """The last header of this name. A record that was a dead letter before still has the earlier ones."""
     from pyspark.sql import functions as f
 
     named = f.filter("headers", lambda h: h["key"] == name)

@@ -10,7 +10,7 @@ Reached = dict[int, int]
 
 @dataclass(frozen=True)
 class Mark:
-    """How far one table reaches, and of which ledger."""
+    """How far one table reaches, and the ledger that it is made from."""
 
     ledger_id: str
     reached: Reached

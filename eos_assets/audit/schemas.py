@@ -30,8 +30,8 @@ def arrow_type(name: str, hint: object) -> pa.DataType:
     return pa.string() if hint is str else pa.int64()
 
 
-#: In the order of the table, which must not change: a table with other columns is rebuilt. Left out are fields that are
-#: the same in every row (`topic`, `mode`), and `files`, a map of any size.
+#: In the order of the table, which must not change: a table with other columns is rebuilt. Fields that are the same in
+#: every row (`topic`, `mode`) are left out, and so is `files`, a map of any size.
 TRANSACTION_COLUMNS = (
     *("pipeline", "partition", "start", "next", "ledger_offset", "ledger_id"),
     *("records_in", "records_out", "skipped", "repeats", "dead", "dropped", "isolated", "bytes_out"),

@@ -57,7 +57,7 @@ class AuditTables:
 
     @functools.cached_property
     def ledger_id(self) -> str:
-        """The id of the ledger topic: that of a new ledger differs."""
+        """The id of the ledger topic. A new ledger has another one."""
         ledger = self.context.names.ledger
         return self.context.kafka.topic_ids([ledger])[ledger]
 
