@@ -94,7 +94,7 @@ def run_command(
 
 
 def last_commit(entry: LedgerEntry) -> dict[str, object]:
-    """The last commit of a source partition: by which run and when, and the position after it."""
+    """The last commit of a source partition: its run, its time, and the position after it."""
     return {"run": entry.run, "ended_ms": entry.ended_ms, "position": entry.next}
 
 
