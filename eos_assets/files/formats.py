@@ -32,8 +32,8 @@ class Format:
 
 
 def format_of(declared: str | None, path: str) -> Format:
-    """The declared format, or else that of the suffixes of the name. A declaration without a compression leaves the
-    compression to the name: `csv` and `a.csv.gz` are a compressed CSV."""
+    """The declared format, or the one that the suffixes of the name show. A declaration without a compression leaves
+    the compression to the name: `csv` and `a.csv.gz` are a compressed CSV."""
     name = re.split(r"[/\\]", path)[-1].lower()
     suffixes = name.split(".")[1:]
     compression_of_name = COMPRESSIONS.get(suffixes[-1]) if suffixes else None

@@ -29,7 +29,7 @@ ROW_GROUP = 50_000
 
 
 def make_transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix: str = "T") -> Iterator[Transaction]:
-    """Make random transactions. All those of an account are in one currency."""
+    """Make random transactions. Each account has one currency."""
     generator = random.Random(seed)
     moment = datetime(2026, 1, 1, 8, tzinfo=UTC)
     for number in range(count):
@@ -46,7 +46,7 @@ def make_transactions(count: int, *, seed: int = 0, accounts: int = 1000, prefix
 
 
 def write_file(path: Path, rows: Iterable[Transaction], declared: str | None = None) -> Path:
-    """Write the rows in the declared format, or else in that of the name of the file."""
+    """Write the rows in the declared format, or in the one that the name of the file shows."""
     chosen = Format(*parse_format(declared)) if declared else format_of(None, path.name)
     with open_packed(path, chosen.compression) as stream:
         WRITERS[chosen.kind](stream, rows)

@@ -79,7 +79,7 @@ def spool_once(reference: Reference, access: Access, meter: Meter) -> SpooledFil
 
 
 def check_content(reference: Reference, download: Download, digest: str, problem: str | None) -> str | None:
-    """The reason why the content is not delivered, if there is one: a wrong checksum comes before all else."""
+    """The reason why the content is not delivered, if there is one: a wrong checksum comes first."""
     detectable = download.detects_truncation or reference.format.detects_truncation or reference.checksum
     if problem is None and not detectable:
         problem = "the server does not declare the length, so a truncated file would look whole: declare a checksum"

@@ -67,7 +67,7 @@ def single_row(origin: dict[str, int], *, error: str | None = None, **columns: A
 
 
 def add_origin(batch: pa.RecordBatch, origin: dict[str, int], digest: str | None) -> pa.RecordBatch:
-    """The result for a batch of records of one file. The digest is that of the file if the batch is its first one."""
+    """The result for a batch of records of one file. Only the first batch has the digest of the file."""
     rows = batch.num_rows
     numbers = [pa.repeat(pa.scalar(origin[field.name], field.type), rows) for field in ORIGIN]
     origins = pa.StructArray.from_arrays(numbers, fields=list(ORIGIN))
