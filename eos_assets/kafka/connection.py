@@ -87,8 +87,8 @@ class Connection:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def metadata(self, seconds: float = METADATA_SECONDS) -> ClusterMetadata:
-        """The cluster's brokers and topics. Refused credentials are an error immediately, a cluster that does not
-        answer is one at the deadline."""
+        """The cluster's brokers and topics. Refused credentials raise immediately, a cluster that does not answer
+        raises at the deadline."""
         deadline = Deadline(seconds)
         while True:
             try:

@@ -198,7 +198,7 @@ NO_OFFSET = -1001
 
 
 def layout_is_as_declared() -> bool:
-    """Let a producer without brokers return records of which every field is known, and read them."""
+    """Let a producer without brokers return records whose fields are all known, and read them."""
     handle = c.new_client(c.PRODUCER, {"log_level": 0})
     topic = library.topic_new(handle, b"layout", None)
     queue = library.queue_get_main(handle)
