@@ -106,7 +106,7 @@ class BrokerSecurity:
         return [f"@{self._scram}"]
 
     def properties(self, address: str, controller: str) -> dict[str, object]:
-        """What a broker's configuration has in addition to, or instead of, that of an open one."""
+        """The properties of a secured broker, in addition to or instead of those of an open one."""
         passwords = self.passwords()
         login = f'{LOGIN_MODULES[DEFAULT_MECHANISM]} required username="{ADMIN}" password="{passwords["admin"]}";'
         return {

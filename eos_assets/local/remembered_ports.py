@@ -32,7 +32,7 @@ class RememberedPorts:
         return ports
 
     def write(self, ports: Ports, *, dagster: bool) -> None:
-        """Remember these ports, that of Dagster only if it was started."""
+        """Remember these ports; the Dagster port only if Dagster was started."""
         chosen = asdict(ports)
         if not dagster:
             del chosen["dagster"]

@@ -155,7 +155,7 @@ class Stack(RunningServers):
         return secured if wanted is None else wanted
 
     def formatted_brokers(self) -> int:
-        """The number of brokers to which the data belongs; one of three may have lost its own."""
+        """The number of brokers that the data belongs to. One of three may have lost its own data."""
         folders = [self.kafka_folder / f"broker-{number}" for number in (1, 2, 3)]
         if not any(os.path.exists(folder / "data" / "meta.properties") for folder in folders):
             return 0
@@ -182,8 +182,8 @@ class Stack(RunningServers):
         return [webserver, daemon]
 
     def modules(self, kept: Iterable[Server]) -> str:
-        """The modules that Dagster shows: those with which a server that is running was started, else those of the
-        settings. Modules that a running server does not show are refused."""
+        """The modules that Dagster shows: those that a running server was started with, else those of the settings.
+        Modules that a running server does not show are refused."""
         for server in kept:
             process = server.process.handle()
             if server.name.startswith("dagster") and process:
@@ -256,7 +256,7 @@ def in_order(servers: Iterable[Server]) -> list[Server]:
 
 
 def used_ports(servers: Mapping[str, Server], chosen: Ports) -> Ports:
-    """The ports of the servers that are running; a kept server has its own, whatever was chosen."""
+    """The ports of the servers that are running; a kept server keeps its port, whatever was chosen."""
     return Ports(
         kafka=first_broker_port(servers) or chosen.kafka,
         spark=port_of(servers["spark"]),
