@@ -1,4 +1,4 @@
-"""The headers of a dead letter, after those of its source record."""
+"""The headers that a dead letter has after those of its source record."""
 
 from eos_assets.kafka.headers import Header
 
