@@ -62,7 +62,7 @@ def ledger_metadata(pipeline: Pipeline, topic: str, partition: int, entries: Seq
 
 
 def commit_metadata(last: LedgerEntry) -> dict[str, Any]:
-    """The position of a source partition, and by which run and when it was committed."""
+    """The position of a source partition, and the run and the time of its commit."""
     return {
         "position": last.next,
         "committed_by": last.run,

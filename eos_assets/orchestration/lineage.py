@@ -136,7 +136,7 @@ def column_schema(columns: pa.Schema) -> dg.TableSchema:
 
 
 def topic_keys(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, list[dg.AssetKey]]:
-    """Role → the topics from which the audit tables are made."""
+    """Role → the topics that the audit tables are made from."""
     names = pipeline.names()
     return {
         "source": source_keys(pipeline, pipelines),
@@ -148,7 +148,7 @@ def topic_keys(pipeline: Pipeline, pipelines: Iterable[Pipeline]) -> dict[str, l
 
 
 def upstream_keys(table: str, topics: dict[str, list[dg.AssetKey]]) -> list[dg.AssetKey]:
-    """The topics from which an audit table is made. Each depends on the ledger, which decides which rows exist."""
+    """The topics that an audit table is made from. Each depends on the ledger, which decides which rows exist."""
     roles = {role for sources in COLUMN_SOURCES[table].values() for role, _ in sources} | {"ledger"}
     return [key for role, keys in topics.items() if role in roles for key in keys]
 
@@ -168,6 +168,6 @@ def column_lineage(table: str, topics: dict[str, list[dg.AssetKey]]) -> dg.Table
 
 
 def column_sources(table: str, column: str) -> list[tuple[str, list[str]]]:
-    """The topics and columns from which a column of an audit table is made."""
+    """The topics and columns that a column of an audit table is made from."""
     from_ledger = [("ledger", [column])] if column in LEDGER.names else []
     return COLUMN_SOURCES[table].get(column, from_ledger)

@@ -28,8 +28,8 @@ def default_status() -> dg.DefaultSensorStatus:
 
 
 def connect(kafka: KafkaResource) -> Connection:
-    """The connection of an earlier tick in this process, if it is to the same cluster: its clients are still
-    connected."""
+    """The connection of an earlier tick in this process to the same cluster, whose clients are still connected, else a
+    new one."""
     connection = kafka.connection()
     with _lock:
         known = next((earlier for earlier in _connections if earlier == connection), None)
