@@ -64,7 +64,7 @@ def exact_amount() -> Column:
 
 
 def book(account: Row | None, transaction: Row) -> tuple[Row, Row | None]:
-    """Book one transaction to its account, whose currency is that of its first transaction."""
+    """Book one transaction to its account. The first transaction determines the currency of the account."""
     if transaction["error"]:
         return {"error": transaction["error"]}, account
     if account and account["currency"] != transaction["currency"]:
