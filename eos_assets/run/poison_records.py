@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How often a range is tried that fails for another reason than the transform: such a failure is not about a record.
+#: How often a range is tried while it fails for another reason than the transform. No record causes such a failure.
 TRIES = 3
 #: The time that a run which stops may take to find the record that made the transform raise.
 SEARCH_SECONDS = 20.0

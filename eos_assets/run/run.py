@@ -69,7 +69,8 @@ class RunOptions:
 def run_pipeline(
     pipeline: Pipeline, spark: "SparkSession", connection: Connection, options: RunOptions | None = None
 ) -> RunReport:
-    """Bring every chosen partition to the last stable offset of the moment at which the run begins."""
+    """Bring every chosen partition to the end that is planned when the run begins: its last stable offset or, with a
+    limit, before it."""
     options = options or RunOptions()
     context = PipelineContext(pipeline, spark, connection, options.mode)
     if not context.exactly_once and options.delivery is None:
@@ -209,8 +210,8 @@ class Run:
         return self._isolate(plans)
 
     def _isolate(self, plans: list[PartitionPlan]) -> bool:
-        """Write the records that make the transform raise as dead letters. Any other failure on the way is that of an
-        attempt."""
+        """Write the records that make the transform raise as dead letters. Any other failure on the way counts as a
+        failed attempt."""
         before = self.poison_records.isolated
         try:
             for outcomes in self.poison_records.isolate(plans, self.report.attempts):

@@ -82,8 +82,8 @@ def check_sinks(context: PipelineContext, partitions: dict[str, int]) -> Genesis
 
 
 def await_genesis(connection: Connection, topic: str, partitions: list[int]) -> Genesis | None:
-    """A genesis in one of these partitions of a ledger. A transaction may end there later than in the topic in which
-    its records were visible, so what is open in the ledger is awaited."""
+    """A genesis in one of these partitions of a ledger. A transaction may end later there than in the topic that showed
+    its records, so open transactions in the ledger are awaited."""
     ends = {(topic, p): each.high for p, each in bounds(connection, topic, partitions).items()}
     await_stable(connection, [topic], ends, LEDGER_SECONDS)
     return first_genesis(connection, topic, partitions)

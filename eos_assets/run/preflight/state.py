@@ -44,7 +44,7 @@ def check_state_genesis(context: PipelineContext, genesis: Genesis, partitions: 
 
 
 def check_state_columns(context: PipelineContext, geneses: Iterable[Genesis | None]) -> None:
-    """Compare the columns of the state with those of the geneses; only those of stateful pipelines have any."""
+    """Compare the declared columns of the state with those in the geneses. Only stateful pipelines have any."""
     State(context).check_columns(geneses)
 
 

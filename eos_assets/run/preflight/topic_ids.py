@@ -7,7 +7,7 @@ from eos_assets.log.ledger import Genesis
 
 
 def check_ids(pipeline: Pipeline, genesis: Genesis | None, ids: dict[str, str]) -> None:
-    """Refuse topics other than those of the genesis: in another topic an offset is that of another record."""
+    """Refuse topics other than those of the genesis: in another topic an offset belongs to another record."""
     if genesis is None:
         return
     if pipeline.source.name not in genesis.topic_ids:
