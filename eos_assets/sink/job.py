@@ -103,7 +103,7 @@ class Attempt:
 
     @property
     def timeout(self) -> float:
-        """The seconds after which the broker aborts a transaction that is still open."""
+        """The seconds after which the broker aborts an open transaction."""
         return self.job.batching.timeout_ms / 1000
 
     def reach(self, failpoint: str, start: int | None = None) -> None:

@@ -14,7 +14,7 @@ from eos_assets.sink.delivery import Delivery, NothingToWrite, OpenBatch
 from eos_assets.sink.errors import Fenced
 from eos_assets.sink.job import Attempt
 
-#: More than this is held on disk, so that memory stays flat however many outputs a record has.
+#: Beyond these limits rows are held on disk, so that memory does not grow with the outputs of a record.
 ROWS = 50_000
 BYTES = 32 << 20
 
@@ -194,7 +194,7 @@ class RangeWriter:
         return rows.slice(committed)
 
     def _produce_complete(self, rows: pa.RecordBatch) -> None:
-        """Produce all records but the last one, of which more rows may follow: no transaction splits a record."""
+        """Produce all records except the last one, which may have more rows: no transaction splits a record."""
         offsets = rows["o_offset"].to_numpy()
         continued = 0
         if self.held is not None:

@@ -100,8 +100,8 @@ def compare(attempt: Attempt, tail: Tail, group: int | None) -> Decision:
 
 
 def compare_again(attempt: Attempt, decision: Decision) -> tuple[Tail, Decision]:
-    """Read both positions again. They also differ if a newer attempt committed between the two reads; they were really
-    moved only if they still differ after a moment at which no transaction was open in the ledger."""
+    """Read both positions again. They also differ if a newer attempt commits between the two reads. The offsets were
+    really moved only if they still differ after a moment without an open transaction in the ledger."""
     deadline = Deadline(attempt.timeout)
     while True:
         settled = attempt.reader.ledger_is_settled(attempt.partition)

@@ -68,8 +68,8 @@ class Router:
 
 
 def choose_partitions(keys: pa.Array, declared: pa.Array | None, source_partition: int, count: int) -> Integers:
-    """The partition that the transform declares; else that of the key, as Kafka's Java client chooses it; a row without
-    a key follows its source partition, which keeps its order."""
+    """The partition that the transform declares, else the one that Kafka's Java client chooses for the key. A row
+    without a key follows its source partition, which keeps its order."""
     partitions = np.full(len(keys), source_partition % count, np.int64)
     if not keys.null_count:
         partitions[:] = partitions_of(keys, count)

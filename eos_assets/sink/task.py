@@ -94,8 +94,8 @@ class TaskInput(Protocol):
 
 
 def task_input() -> TaskInput:
-    """The stream from which this worker reads its task. PySpark offers no access to it, so it is taken from the
-    function that runs every task. Call it in the task's own thread."""
+    """The stream that this worker reads its task from. PySpark gives no access to it, so it is taken from the frame of
+    the function that runs every task. Call this in the task's own thread."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "main" and "infile" in frame.f_locals:

@@ -215,7 +215,7 @@ class TransactionBatch:
         return WrittenRange(target.topic, target.partition, target.count, first, last, target.digest)
 
     def _state_ranges(self) -> Iterator[WrittenRange]:
-        """One for each changelog. Where nothing changed, its last offset is that of the loaded state."""
+        """One for each changelog. If nothing changed, its last offset is that of the loaded state."""
         for topic in self.job.changelogs:
             target = self.changes.get((topic, self.partition))
             if target is None:

@@ -163,8 +163,8 @@ class PartitionWriter:
         return TaskError(Code.UNEXPECTED, f"{type(failure).__name__}: {failure}")
 
     def _timed_out(self) -> bool:
-        """Whether the broker may have aborted a slow transaction: its error is that of a fenced producer, and only the
-        elapsed time distinguishes the two."""
+        """Whether the broker may have aborted a slow transaction. It reports the error of a fenced producer, and only
+        the elapsed time distinguishes the two."""
         return self.range_writer is not None and self.range_writer.current.seconds_open() > self.attempt.timeout
 
     def _timeout_message(self) -> str:
