@@ -227,7 +227,7 @@ class Folding:
         return rows.where(checked).select(f.col("home").alias("partition"), "key", "value")
 
     def _single_pass(self, rows: "DataFrame", outputs: "DataFrame") -> "DataFrame":
-        """Outputs and changed state from one pass. The partition of a key is that of its records."""
+        """Outputs and changed state from one pass. A key is in the partition of its records."""
         from pyspark.sql import functions as f
 
         names = list(column_types(rows.sparkSession, self.stores[STATE]))

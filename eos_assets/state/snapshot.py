@@ -130,7 +130,7 @@ class Snapshot:
         return chosen.select("partition", f.lit(-1).cast("long").alias("offset"), "key", "value")
 
     def holds(self, partition: int, entry: LedgerEntry) -> bool:
-        """Whether the snapshot of a partition is that of this ledger entry."""
+        """Whether the snapshot of a partition belongs to this ledger entry."""
         parts = [part for part in self.usable_parts() if part.partition == partition]
         return bool(parts) and all(part.position == entry.next for part in parts)
 
