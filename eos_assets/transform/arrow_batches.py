@@ -1,4 +1,4 @@
-"""Limits the Arrow batches in which rows travel from Spark to a Python worker."""
+"""Limits the Arrow batches that Spark sends to Python workers."""
 
 import threading
 from collections.abc import Iterator

@@ -198,7 +198,7 @@ class ArrowFunction:
         return changed
 
     def checked_origins(self, origins: pa.Array, batch: pa.RecordBatch) -> Integers:
-        """The source offset of each row, which must be that of a record of the batch."""
+        """The source offset of each row, which must be one of the batch."""
         if origins.null_count:
             raise TaskError(Code.ROW_WITHOUT_ORIGIN, "a row of the result has no origin")
         numbers, offsets = origins.to_numpy(), batch["offset"].to_numpy()
@@ -214,7 +214,7 @@ class ArrowFunction:
         return checked
 
     def order(self, origins: Integers, sequence: pa.Array | None) -> Integers | None:
-        """The order of the records, and within each that of its sequence; None if the rows are in it."""
+        """The order by record and then by sequence; None if the rows are in this order."""
         if sequence is not None:
             order: Integers = np.lexsort((pc.fill_null(sequence, 0).to_numpy(), origins))
             return order

@@ -44,7 +44,7 @@ class SourcePlan:
         return list({operator.id: operator for path in self.paths for operator in path}.values())
 
     def meeting_points(self) -> set[str]:
-        """The numbers of the operators in which two scans of the topic come together."""
+        """The numbers of the operators where two scans of the topic meet."""
         points = set()
         for one, other in itertools.combinations(self.paths, 2):
             common = [a.id for a, b in zip(one, other, strict=False) if a.id == b.id]
