@@ -46,7 +46,7 @@ def store(connection: Connection, names: Names, proven: Offsets) -> None:
 
 
 def renew(connection: Connection, names: Names, places: Iterable[tuple[str, int]]) -> None:
-    """Write the checkpoint again as it is, so that the brokers do not expire it while nothing is written."""
+    """Write the checkpoint again unchanged, so that the brokers do not expire it while nothing is written."""
     commit(connection, names, read_offsets(connection, names, places))
 
 

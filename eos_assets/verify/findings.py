@@ -27,7 +27,7 @@ class Verification:
     pipeline: str
     mode: Mode
     findings: list[Finding] = field(default_factory=list)
-    #: For each source partition, the offsets from which each version of the code wrote.
+    #: For each source partition, the offset at which each version of the code began to write.
     versions: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     #: True if it began where the last proof ended, False if it read all that is retained.

@@ -89,7 +89,7 @@ def offsets_match_ledger(positions: Mapping[int, int | None], group_offsets: Map
 
 
 def ledger_matches_sink(entries: Iterable[LedgerEntry], sums: Sums) -> Finding:
-    """Counts, first and last offsets and digests in the ledger are those of the visible sink records."""
+    """The ledger has the counts, first and last offsets and digests of the visible sink records."""
     violations, checked = Violations(), 0
     unmatched = dict(sums)
     for entry in entries:
@@ -135,7 +135,7 @@ def transaction(entry: LedgerEntry) -> str:
 
 
 def code_versions(entries: Iterable[LedgerEntry]) -> list[str]:
-    """For each source partition, the offsets from which each version of the code wrote."""
+    """For each source partition, the offset at which each version of the code began to write."""
     last: dict[int, str] = {}
     changes: dict[int, list[str]] = defaultdict(list)
     for entry in entries:

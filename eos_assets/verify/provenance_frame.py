@@ -70,8 +70,8 @@ def constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:
 
 
 def raise_foreign_map(failure: Exception, connection: Connection, provenance_topic: str) -> None:
-    """Read the provenance topic after a function raised in a task over it. A message that is not a map raises its own
-    error here, so nothing depends on how Spark reports that of the task."""
+    """Read the provenance topic after a function raised in a Spark task that reads it. A message that is not a map
+    raises its own error here, so nothing depends on how Spark reports that of the task."""
     if classify(failure).code is Code.TRANSFORM_RAISED:
         starts = {(provenance_topic, partition): 0 for partition in connection.partitions(provenance_topic)}
         for message in read_partitions(connection, starts):

@@ -48,7 +48,7 @@ class StateChecker:
 
     @functools.cached_property
     def base(self) -> list["DataFrame"]:
-        """The state of each store where the fold begins: none, or that of a snapshot."""
+        """The state of each store at the start of the fold: empty, or from a snapshot."""
         chosen = [p for p, start in self.replay.starts.items() if start.from_snapshot]
         if chosen and self.snapshot:
             return [self.snapshot.rows(store, chosen).drop("offset") for store in self.state.stores]

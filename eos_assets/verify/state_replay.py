@@ -17,7 +17,7 @@ from eos_assets.verify.window.window import PartitionWindow, Window
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """The offset from which one source partition is folded again, and the ledger entry that ends it."""
+    """The offset at which folding one source partition again starts, and the ledger entry at which it ends."""
 
     start: int
     from_snapshot: bool

@@ -29,7 +29,7 @@ class SinkChecker:
         self.held: pa.RecordBatch | None = None
 
     def check(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the observations: content as it is read, all else at the end."""
+        """Yield the observations: content while it is read, everything else at the end."""
         for batch in batches:
             rows = pa.concat_batches([self.held, batch]) if self.held is not None else batch
             cut = last_group(rows, "topic", "sink_partition", "sink_offset")

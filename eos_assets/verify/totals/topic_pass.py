@@ -126,7 +126,8 @@ class SourcePartitionPass:
 
 
 def halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch, cut where that of the run was not: there a function that combines records returns something else."""
+    """The halves of a batch. The run did not cut it there, so a function that combines records returns something
+    else."""
     middle = batch.num_rows // 2
     for half in (batch.slice(0, middle), batch.slice(middle)):
         if half.num_rows:

@@ -51,7 +51,7 @@ class ProvableRange:
 
 
 def read_window(context: PipelineContext, *, full: bool) -> Window:
-    """Read what was committed since the last proof or, in full, all that is retained. Topics that are not those of the
+    """Read what was committed since the last proof or, in full, all that is retained. Topics other than those of the
     genesis are refused."""
     ledger_window = read_ledger_window(context, full=full)
     group_offsets = read_group_offsets(context, ledger_window)
@@ -159,14 +159,14 @@ def provable_range(window: PartitionWindow, topic_bounds: TopicBounds, first_map
 
 
 def first_map(context: PipelineContext, partition: int, bound: Bounds, proven: Offsets) -> int:
-    """The start of the first transaction of which all maps are retained."""
+    """The start of the first transaction whose maps are all retained."""
     if bound.start <= proven.get((context.names.provenance, partition), 0):
         return 0
     return first_complete_map(context.kafka, context.names.provenance, partition)
 
 
 def first_complete_map(kafka: Connection, provenance_topic: str, partition: int) -> int:
-    """The source offset from which on transactions have all their maps, although retention took earlier ones."""
+    """The source offset from which on transactions have all their maps, although retention removed earlier ones."""
     first = next(read_partition(kafka, provenance_topic, partition), None)
     if first is None:
         return FOREVER
@@ -174,7 +174,7 @@ def first_complete_map(kafka: Connection, provenance_topic: str, partition: int)
 
 
 def code_start(rows: LedgerRows, code_version: str) -> int:
-    """The source offset from which on everything was written by this version of the code."""
+    """The source offset from which on this version of the code wrote everything."""
     others = [row for row in rows if isinstance(row, LedgerEntry) and row.code_version != code_version]
     return others[-1].next if others else 0
 

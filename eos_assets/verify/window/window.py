@@ -55,7 +55,7 @@ class PartitionWindow:
 
 @dataclass(frozen=True)
 class Window:
-    """All source partitions, and the bounds between which the topics are read."""
+    """All source partitions, and the bounds for reading the topics."""
 
     partitions: dict[int, PartitionWindow]
     bounds: TopicBounds
@@ -151,7 +151,7 @@ def load_checkpoint(context: PipelineContext, topics: list[str], places: list[tu
 
 
 def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> int | None:
-    """The position at the last proof. Without a checkpoint of the ledger, that of the source is of an earlier one."""
+    """The position at the last proof. Without a checkpoint of the ledger, that of the source is outdated."""
     if (context.names.ledger, partition) not in proven:
         return None
     return proven.get((context.pipeline.source.name, partition))
