@@ -28,7 +28,7 @@ from eos_assets.run.run import RunOptions, run_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Transactions of each partition, about: a failure strikes one of them, not the whole partition.
+#: About how many transactions a partition takes: a failure strikes one of them and not the whole partition.
 TRANSACTIONS = 2
 #: A transaction may hold a tenth more than its share of the records, because partitions differ in size.
 MARGIN = 1.1

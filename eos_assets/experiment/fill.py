@@ -28,7 +28,7 @@ DELIVERY_SECONDS = 120
 #: How long a topic must be quiet before a fill continues it, and how long to wait for that.
 QUIET_SECONDS = 0.5
 SETTLE_SECONDS = 30
-#: The last records of each partition that show whether the topic has grown since: a few may hash as before.
+#: How many of the last records of a partition show whether the topic has grown: some may hash to it as before.
 TAIL_RECORDS = 100
 DECIMAL = re.compile(rb"0|[1-9]\d{0,18}")
 LARGEST = int(np.iinfo(np.int64).max)
