@@ -25,7 +25,7 @@ HIGH_WATERMARK: Query = (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """The offsets [start, end) of one source partition."""
+    """The offsets [start, end) of one partition of a topic, usually the source."""
 
     partition: int
     start: int

@@ -56,7 +56,7 @@ class RunOptions:
     upto: Mapping[int, int] | None = None
     max_attempts: int = 20
     faults: NoFaults = field(default_factory=NoFaults)
-    #: The delivery of a baseline mode; None: in transactions.
+    #: The delivery of a baseline mode. None: transactions.
     delivery: OpenDelivery | None = None
     #: The folder of the snapshots that shorten the loading of a state; None: none is used.
     lake: str | None = None

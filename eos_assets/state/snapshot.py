@@ -121,7 +121,7 @@ class Snapshot:
         }
 
     def rows(self, store: Store, partitions: list[int]) -> "DataFrame":
-        """The rows of a store with an offset below all in the changelog: partition, offset, key, value."""
+        """The rows of a store, with an offset below any in the changelog: partition, offset, key, value."""
         from pyspark.sql import functions as f
 
         frame = self.read()
