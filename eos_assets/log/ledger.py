@@ -107,7 +107,7 @@ def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[
 
 
 def read(message: Message) -> Genesis | LedgerEntry:
-    """The entry that a message of a ledger holds. Any other message is an error and is never skipped."""
+    """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
     except Exception as failure:
@@ -117,7 +117,7 @@ def read(message: Message) -> Genesis | LedgerEntry:
 
 
 def load(value: bytes) -> Genesis | LedgerEntry:
-    """The inverse of `to_json`. An unknown version is refused."""
+    """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
     if version != VERSION:

@@ -47,8 +47,8 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition, which is read up to its last stable offset. After
-        `init_transactions` this pipeline has no open transaction there."""
+        """The last committed entry of a ledger partition. Its end is the last stable offset, and after
+        `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
         message = read_last_record(self.consumer, self.names.ledger, partition, end, low)
         self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second

@@ -119,7 +119,7 @@ def ledger_findings(evidence: Evidence) -> Iterator[Finding]:
     windows, group_offsets = evidence.window.partitions, evidence.window.group_offsets
     yield ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()})
     yield ledger_matches_sink(evidence.window.entries, sink_sums(evidence))
-    # A group offset without a ledger entry shows that the ledger was lost.
+    # An empty ledger beside a group offset was lost.
     known = {p: w.position for p, w in windows.items() if w.position is not None or group_offsets.get(p) is not None}
     yield offsets_match_ledger(known, group_offsets)
 

@@ -89,7 +89,7 @@ def offsets_match_ledger(positions: Mapping[int, int | None], group_offsets: Map
 
 
 def ledger_matches_sink(entries: Iterable[LedgerEntry], sums: Sums) -> Finding:
-    """The ledger has the counts, first and last offsets and digests of the visible sink records."""
+    """Counts, first and last offsets and digests in the ledger are those of the visible sink records."""
     violations, checked = Violations(), 0
     unmatched = dict(sums)
     for entry in entries:

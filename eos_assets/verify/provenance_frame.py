@@ -47,17 +47,17 @@ def map_decoder(provenance_topic: str, topics: list[str]) -> Callable[[Batches],
         drop_archives()
         for batch in batches:
             for message in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                provenance_map = provenance.read_at(provenance_topic, *message)
-                count = len(provenance_map.source_offsets)
+                one = provenance.read_at(provenance_topic, *message)
+                count = len(one.source_offsets)
                 yield pa.record_batch(
                     [
-                        constant(provenance_map.source_partition, count, pa.int32()),
-                        constant(provenance_map.start, count, pa.int64()),
-                        constant(numbers.get(provenance_map.topic, NO_TOPIC), count, pa.int32()),
-                        constant(provenance_map.partition, count, pa.int32()),
-                        pa.array(provenance_map.sink_offsets),
-                        pa.array(provenance_map.source_offsets),
-                        pa.array(provenance_map.sequences),
+                        constant(one.source_partition, count, pa.int32()),
+                        constant(one.start, count, pa.int64()),
+                        constant(numbers.get(one.topic, NO_TOPIC), count, pa.int32()),
+                        constant(one.partition, count, pa.int32()),
+                        pa.array(one.sink_offsets),
+                        pa.array(one.source_offsets),
+                        pa.array(one.sequences),
                     ],
                     schema=MAP_ROWS,
                 )
@@ -70,8 +70,8 @@ def constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:
 
 
 def raise_foreign_map(failure: Exception, connection: Connection, provenance_topic: str) -> None:
-    """Read the provenance topic after a function raised in a Spark task that reads it. A message that is not a map
-    raises its own error here, so nothing depends on how Spark reports that of the task."""
+    """Read the provenance topic after a function raised in a task over it. A message that is not a map raises its own
+    error here, so nothing depends on how Spark reports that of the task."""
     if classify(failure).code is Code.TRANSFORM_RAISED:
         starts = {(provenance_topic, partition): 0 for partition in connection.partitions(provenance_topic)}
         for message in read_partitions(connection, starts):

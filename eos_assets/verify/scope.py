@@ -60,7 +60,7 @@ def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:
 
 
 def in_scope(scope: ProofScope, partition: Integers, start: Integers) -> Flags:
-    """Whether the proof covers the transaction of each row."""
+    """Whether the transaction of each row is one that the proof covers."""
     return (start >= lookup(scope, partition, "start")) & (start < lookup(scope, partition, "end"))
 
 

@@ -30,13 +30,12 @@ class Link:
 def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition: int, offset: int) -> Link | None:
     """The source record of one sink record; None if no committed map names it."""
     for source_partition in connection.partitions(pipeline.source.name):
-        for provenance_map in read_maps(pipeline, connection, source_partition):
-            if (provenance_map.topic, provenance_map.partition) != (topic, partition):
+        for one in read_maps(pipeline, connection, source_partition):
+            if (one.topic, one.partition) != (topic, partition):
                 continue
-            row = int(np.searchsorted(provenance_map.sink_offsets, offset))
-            if row < len(provenance_map.sink_offsets) and provenance_map.sink_offsets[row] == offset:
-                entry = entry_of(pipeline, connection, provenance_map.source_partition, provenance_map.start)
-                return link(pipeline, provenance_map, row, entry)
+            row = int(np.searchsorted(one.sink_offsets, offset))
+            if row < len(one.sink_offsets) and one.sink_offsets[row] == offset:
+                return link(pipeline, one, row, entry_of(pipeline, connection, one.source_partition, one.start))
     return None
 
 
@@ -88,19 +87,17 @@ def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset:
     if partition not in connection.partitions(pipeline.names().provenance):
         return  # the source has grown, and no run has read it yet
     cached_entry = functools.cache(lambda start: entry_of(pipeline, connection, partition, start))
-    for provenance_map in read_maps(pipeline, connection, partition):
-        for row in np.flatnonzero(provenance_map.source_offsets == offset):
-            yield link(pipeline, provenance_map, int(row), cached_entry(provenance_map.start))
+    for one in read_maps(pipeline, connection, partition):
+        for row in np.flatnonzero(one.source_offsets == offset):
+            yield link(pipeline, one, int(row), cached_entry(one.start))
 
 
-def link(pipeline: Pipeline, provenance_map: ProvenanceMap, row: int, entry: LedgerEntry | None) -> Link:
-    is_skip = provenance_map.partition < 0  # not by the topic: a sink may be named `skipped`, too
+def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | None) -> Link:
+    is_skip = one.partition < 0  # a sink may have the name that maps of skips have for a topic
     return Link(
-        source=f"{pipeline.source.name}/{provenance_map.source_partition}/{provenance_map.source_offsets[row]}",
-        became=SKIPPED
-        if is_skip
-        else f"{provenance_map.topic}/{provenance_map.partition}/{provenance_map.sink_offsets[row]}",
-        sequence=int(provenance_map.sequences[row]),
+        source=f"{pipeline.source.name}/{one.source_partition}/{one.source_offsets[row]}",
+        became=SKIPPED if is_skip else f"{one.topic}/{one.partition}/{one.sink_offsets[row]}",
+        sequence=int(one.sequences[row]),
         entry=entry,
     )
 

@@ -166,7 +166,7 @@ def first_map(context: PipelineContext, partition: int, bound: Bounds, proven: O
 
 
 def first_complete_map(kafka: Connection, provenance_topic: str, partition: int) -> int:
-    """The source offset from which on transactions have all their maps, although retention removed earlier ones."""
+    """The source offset from which on transactions have all their maps, although retention took earlier ones."""
     first = next(read_partition(kafka, provenance_topic, partition), None)
     if first is None:
         return FOREVER

@@ -158,7 +158,7 @@ def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> in
 
 
 def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets) -> dict[int, LedgerRows]:
-    """The ledger since the last proof. That of a baseline delivery is not atomic with the output, and is not read."""
+    """The ledger since the last proof. That of a weaker delivery is not atomic with the output, and is not read."""
     rows: dict[int, LedgerRows] = {p: [] for p in ends}
     places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
     for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
