@@ -91,22 +91,23 @@ def read_batches(
     settings = {**config, **SETTINGS, "isolation.level": isolation}
     consumer = open_partition(settings, wanted.topic, wanted.partition, wanted.start, columns)
     try:
-        for fetched in fetch_range(consumer, wanted, rows):
+        for fetched in fetch_range(consumer, wanted, rows, size):
             yield from split_by_size(to_batch(fetched), size)
     finally:
         consumer.close()
 
 
-def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int) -> Iterator[Fetched]:
+def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int, size: int) -> Iterator[Fetched]:
     """Fetch until no record before the end of the range can follow."""
-    position, deadline = wanted.start, Deadline(TIMEOUT_SECONDS)
+    position, deadline, limit = wanted.start, Deadline(TIMEOUT_SECONDS), rows
     while position < wanted.end:
         if deadline.passed:
             raise PartitionUnreadable(wanted.topic, wanted.partition, position, wanted.end)
-        fetched = consumer.fetch(min(rows, wanted.end - position), FETCH_SECONDS)
+        fetched = consumer.fetch(min(limit, wanted.end - position), FETCH_SECONDS)
         if len(fetched.offsets):
             check_order(fetched, position, wanted)
             position = int(fetched.offsets[-1]) + 1
+            limit = min(rows, records_within(size, fetched))
             deadline.restart()
             yield before(fetched, wanted.end)
         for error, offset in fetched.errors:
@@ -116,6 +117,11 @@ def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int) 
                 raise RangeTruncated(wanted.topic, wanted.partition, position)
             elif not is_transient(error):
                 raise KafkaException(error)
+
+
+def records_within(size: int, fetched: Fetched) -> int:
+    """How many records like the fetched ones fit into a batch: more would be copied, only to be split afterwards."""
+    return max(1, size * len(fetched.offsets) // max(1, fetched.keys.nbytes + fetched.values.nbytes))
 
 
 def check_order(fetched: Fetched, position: int, wanted: PartitionRange) -> None:

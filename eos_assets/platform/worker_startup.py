@@ -5,7 +5,7 @@ import importlib
 import socket
 from collections.abc import Callable
 
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 #: What nearly every task needs: imported once, before workers are forked. These imports create no client.
 PRELOADED = (
@@ -53,5 +53,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    drop_archives()
+    prepare_worker()
     serve()

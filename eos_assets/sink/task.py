@@ -12,7 +12,7 @@ import pyarrow as pa
 from eos_assets.errors import Code, TaskError
 from eos_assets.sink.job import Job, task_outcome
 from eos_assets.sink.writer import PartitionWriter
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -60,7 +60,7 @@ def start_task() -> int:
     """Prepare the worker, and return the number of the task attempt."""
     from pyspark import TaskContext
 
-    drop_archives()
+    prepare_worker()
     context = TaskContext.get()
     return context.attemptNumber() if context else 0
 

@@ -10,7 +10,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import provenance
 from eos_assets.transform.spark_errors import classify
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ def map_decoder(provenance_topic: str, topics: list[str]) -> Callable[[Batches],
     numbers = {topic: number for number, topic in enumerate(topics)}
 
     def decode(batches: Batches) -> Iterator[pa.RecordBatch]:
-        drop_archives()
+        prepare_worker()
         for batch in batches:
             for message in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 one = provenance.read_at(provenance_topic, *message)

@@ -19,7 +19,7 @@ from eos_assets.verify.scope import KEPT, expected_partitions
 from eos_assets.verify.state_checker import StateChecker
 from eos_assets.verify.topic_frames import TopicFrames, union
 from eos_assets.verify.window.window import Window
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -163,7 +163,7 @@ def content_task(sink_partitions: dict[str, int], dead_letters: str) -> Callable
     belongs to the partition of its origin."""
 
     def observe(batches: Batches) -> Iterator[pa.RecordBatch]:
-        drop_archives()
+        prepare_worker()
         for batch in batches:
             topics = batch["topic"].dictionary_encode()
             for number, topic in enumerate(topics.dictionary.to_pylist()):

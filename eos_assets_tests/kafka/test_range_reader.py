@@ -185,7 +185,7 @@ def fetched(*offsets: int, errors: Sequence[tuple[KafkaError, int]] = ()) -> Fet
 
 def offsets_read(*fetches: Fetched, end: int) -> list[int]:
     wanted = PartitionRange("topic", 0, 0, end)
-    batches = range_reader.fetch_range(Scripted(*fetches), wanted, 10)
+    batches = range_reader.fetch_range(Scripted(*fetches), wanted, 10, 1000)
     return [int(offset) for batch in batches for offset in batch.offsets]
 
 

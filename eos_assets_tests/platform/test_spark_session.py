@@ -24,7 +24,7 @@ from eos_assets.platform.shipping import ship
 from eos_assets.platform.spark_config import IN_PROCESS, cluster_config
 from eos_assets.platform.spark_session import spark_address, start_session
 from eos_assets.platform.worker_startup import PRELOADED
-from eos_assets.worker_path import ARCHIVE
+from eos_assets.worker import ARCHIVE
 from eos_assets_tests.waiting import wait_for
 
 

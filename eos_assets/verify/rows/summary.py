@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from eos_assets.verify.invariants import SHOWN
 from eos_assets.verify.observations import Observation, Observations
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,7 @@ def summarize(observed: "DataFrame", *, by_origin: bool) -> Observations:
 
 def summarize_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The sum and the first examples of each kind, batch by batch, so that memory does not grow with the violations."""
-    drop_archives()
+    prepare_worker()
     for batch in batches:
         for kind in pc.unique(batch["kind"]).to_pylist():
             rows = batch.filter(pc.equal(batch["kind"], kind))

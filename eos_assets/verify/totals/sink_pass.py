@@ -17,7 +17,7 @@ from eos_assets.verify.scope import ProofScope, count_by_transaction, expected_p
 from eos_assets.verify.sorted_rows import Integers, changes, integers
 from eos_assets.verify.totals.map_reader import MapMessage, MapRows, MergedMaps
 from eos_assets.verify.totals.total import NOTHING, PassResult, Total, hash_rows, result_batch, total
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 #: Topic number and partition.
 Place = tuple[int, int]
@@ -45,7 +45,7 @@ class SinkPass:
         self.violation = ""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        drop_archives()
+        prepare_worker()
         for records in (records for batch in batches for records in split_by_place(batch)):
             self.violation = self.add(records)
             if self.violation:
@@ -200,7 +200,7 @@ class ContentTotals:
 
 def add_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up the source records that Spark reads."""
-    drop_archives()
+    prepare_worker()
     visible = VisibleTotals(scope)
     for batch in batches:
         visible.add(integers(batch, "o_partition"), integers(batch, "o_offset"))
@@ -209,7 +209,7 @@ def add_by_transaction(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> 
 
 def add_by_place(scope: ProofScope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up the outputs that Spark recomputes."""
-    drop_archives()
+    prepare_worker()
     content = ContentTotals(scope)
     for batch in batches:
         content.add(batch)

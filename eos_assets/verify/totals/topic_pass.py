@@ -18,7 +18,7 @@ from eos_assets.verify.sorted_rows import Flags, Integers
 from eos_assets.verify.totals.map_reader import MapMessage
 from eos_assets.verify.totals.sink_pass import ContentTotals, SinkPass, VisibleTotals
 from eos_assets.verify.totals.total import result_batch
-from eos_assets.worker_path import drop_archives
+from eos_assets.worker import prepare_worker
 
 #: The most passes that the driver runs at a time.
 THREADS = 8
@@ -140,7 +140,7 @@ def topic_task(
     """The function of a Spark task whose input names the passes that it runs."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        drop_archives()
+        prepare_worker()
         for batch in batches:
             for index in batch["id"].to_pylist():
                 yield from passes[index].run(scope, config)
