@@ -12,7 +12,6 @@
 """
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -22,11 +21,11 @@ from eos_assets.kafka.producer import Producer
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.sink.delivery import NothingToWrite
 from eos_assets.sink.errors import Fatal, call_transactional, watchdog
-from eos_assets.sink.job import Attempt, Job
+from eos_assets.sink.job import Attempt
+from eos_assets.sink.producer_pool import ProducerPool
 from eos_assets.sink.resume import GoOn, OffsetsMoved, compare, compare_again
 from eos_assets.sink.transaction_batch import TransactionBatch
 
-CONNECT_SECONDS = 60.0
 INIT_SECONDS = 60.0
 ABORT_SECONDS = 10.0
 #: In a shared sink, an open transaction of another producer may hold back the last stable offset for longer.
@@ -51,7 +50,7 @@ class Transaction:
         self.began_at = 0.0
 
     @classmethod
-    def open(cls, attempt: Attempt, producers: "ProducerPool") -> "Transaction | NothingToWrite":
+    def open(cls, attempt: Attempt, producers: ProducerPool) -> "Transaction | NothingToWrite":
         """Steps 1 to 4."""
         attempt.reach("before_init")
         # Step 1.
@@ -130,51 +129,6 @@ class Transaction:
 
     def seconds_open(self) -> float:
         return time.monotonic() - self.began_at if self.began_at else 0.0
-
-
-class ProducerPool:
-    """The producers of one source partition: a new one for every transaction, connected ahead of time.
-
-    Connecting takes as long as the rest of a short transaction, so the next producer connects while a transaction
-    ends. It fences no other producer before its `init_transactions`.
-    """
-
-    def __init__(self, job: Job, partition: int) -> None:
-        self.job = job
-        self.partition = partition
-        self._thread: ThreadPoolExecutor | None = None
-        self._next: Future[Producer] | None = None
-
-    def prepare(self) -> None:
-        """Start to connect the next producer, in a thread of its own."""
-        self._thread = self._thread or ThreadPoolExecutor(1)
-        self._next = self._thread.submit(self._connect)
-
-    def take(self) -> Producer:
-        """Return the prepared producer, or a new one."""
-        prepared, self._next = self._next, None
-        return prepared.result() if prepared else self._connect()
-
-    def close(self) -> None:
-        if self._next is not None and self._next.exception() is None:
-            self._next.result().close()
-        if self._thread is not None:
-            self._thread.shutdown()
-
-    def _connect(self) -> Producer:
-        job = self.job
-        producer = Producer(
-            {
-                **job.kafka,
-                "batch.size": job.batch_bytes,
-                "transactional.id": job.names.transactional_id(self.partition),
-                "transaction.timeout.ms": job.batching.timeout_ms,
-                "message.timeout.ms": job.batching.timeout_ms,
-            }
-        )
-        # Without an open connection, init_transactions waits for a timer of half a second.
-        producer.connect(job.names.ledger, self.partition, CONNECT_SECONDS)
-        return producer
 
 
 class TransactionalDelivery:
