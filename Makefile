@@ -1,7 +1,7 @@
 # Every target installs what it needs: `make demo` and `make test` work on a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
-# The number of test processes. Each has its own Kafka and Spark, and waits for a good part of its time.
+# The number of test processes. Each has its own Kafka and Spark, and waits for much of its time.
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ pictures: install  ## take the pictures of the README again, with the Chromium o
 docs: install  ## write the generated parts of docs/architecture.md
 	@$(BIN)/python docs/architecture.py
 
-bench: install  ## measure this project beside Flink, Kafka Streams and others, and write docs/performance.md: half an hour
+bench: install  ## compare this project with Flink, Kafka Streams and others, and write docs/performance.md: half an hour
 	@$(BIN)/python -m benchmarks
 
 bench-quick: install  ## the same with one workload and fewer records: three minutes, nothing is written
