@@ -86,6 +86,7 @@ def run_command(
         facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
         commits = {partition: last_commit(entry) for partition, entry in sorted(report.last_entries.items())}
         details = {"failures": report.failures, "partitions": rows, "last_commits": commits}
+        details |= {"held_back": report.held_back}
         click.echo(json.dumps({**facts, **details}, indent=2))
     else:
         show(report)
