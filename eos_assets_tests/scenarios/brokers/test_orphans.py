@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from kafka import TopicPartition
+from kafka.admin import AbortTransactionSpec
 from pyspark.sql import SparkSession
 
 from eos_assets.declare.options import Batching
@@ -95,6 +97,9 @@ def test_a_produce_request_after_the_abort_marker_leaves_an_orphan_of_a_known_pr
     assert (orphan.producer_id, orphan.orphan, orphan.state) == (producer_id, True, "CompleteAbort")
     assert orphan.transactional_id is not None
     assert orphan.coordinator_epoch >= 0
+    unknown_epoch = AbortTransactionSpec(TopicPartition(lab.source, 0), orphan.producer_id, orphan.epoch)
+    with pytest.raises(EosError, match="TransactionCoordinatorFenced"):
+        ask_transactions(lab.connection, lambda client: client.abort_transaction(unknown_epoch))
     abort_transactions(lab.connection, [orphan])
     wait_for(lambda: find_open_transactions(lab.connection, [lab.source]) == [])
     assert lab.read(lab.source) == []
