@@ -1,16 +1,21 @@
 """The client for the transactions of other producers: kafka-python, because librdkafka cannot list or abort them."""
 
+import base64
+import json
 import logging
 import ssl
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import EosError
-from eos_assets.kafka.auth import Security
+from eos_assets.kafka.auth import ClientCredentials, Security
+from eos_assets.kafka.auth_errors import TOKEN_REMEDY
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.retries import PAUSE_SECONDS, TIMEOUT_SECONDS
 
@@ -75,11 +80,43 @@ def client_security(security: Security) -> dict[str, Any]:
     """The settings of kafka-python."""
     config: dict[str, Any] = {"security_protocol": security.protocol}
     if security.sasl:
-        config |= {"sasl_mechanism": security.mechanism}
-        config |= {"sasl_plain_username": security.username, "sasl_plain_password": security.password}
+        config |= {"sasl_mechanism": security.mechanism, **client_login(security)}
     if security.encrypted:
         config |= {"ssl_context": ssl_context(security)}
     return config
+
+
+def client_login(security: Security) -> dict[str, Any]:
+    if security.client_credentials is None:
+        return {"sasl_plain_username": security.username, "sasl_plain_password": security.password}
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Token(AbstractTokenProvider):  # type: ignore[misc]  # it has no types
+        """The token of one client, which lives for some requests only."""
+
+        def __init__(self, credentials: ClientCredentials) -> None:
+            self._token = fetch_token(credentials)
+
+        def token(self) -> str:
+            return self._token
+
+    return {"sasl_oauth_token_provider": Token(security.client_credentials)}
+
+
+def fetch_token(credentials: ClientCredentials) -> str:
+    """Get a token as librdkafka and the Java client do by themselves."""
+    form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
+    login = base64.b64encode(f"{credentials.client_id}:{credentials.client_secret}".encode()).decode()
+    request = urllib.request.Request(
+        credentials.token_url, urllib.parse.urlencode(form).encode(), {"Authorization": f"Basic {login}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=REQUEST_MS / 1000) as response:
+            return str(json.load(response)["access_token"])
+    except (OSError, ValueError, KeyError) as error:
+        raise EosError(
+            f"No token for {credentials.client_id} from {credentials.token_url}: {error}.", TOKEN_REMEDY
+        ) from error
 
 
 def ssl_context(security: Security) -> ssl.SSLContext:

@@ -39,7 +39,7 @@ def exposed_brokers(connection: Connection) -> list[str]:
     if connection.security.protocol != "PLAINTEXT":
         return []
     brokers = connection.metadata().brokers.values()
-    return [f"{each.host}:{each.port}" for each in brokers if not is_loopback(each.host)]
+    return [f"{each.host}:{each.port}" for each in brokers if not is_loopback(str(each.host))]
 
 
 def is_loopback(host: str) -> bool:
