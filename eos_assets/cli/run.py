@@ -165,6 +165,8 @@ def show(report: RunReport) -> None:
         console().print(table)
     else:
         console().print(f"{report.pipeline}: {report.nothing_new()}", markup=False, highlight=False)
+    for text in report.held_back.values() if rows else ():
+        console().print(text, markup=False, highlight=False)
     for o in rows:
         if o.reason:
             console().print(f"partition {o.partition}: {o.reason}", markup=False)

@@ -40,8 +40,8 @@ class RunReport:
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
-    #: Which open transactions of other producers held back the source, if the run found nothing new.
-    held_back: list[str] = field(default_factory=list)
+    #: Source partition without new records → which open transactions of other producers hold it back, if any do.
+    held_back: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -71,8 +71,8 @@ class RunReport:
         last = sorted(self.previous.values(), key=lambda entry: (entry.run, entry.partition))
         commits = [describe_commits(list(entries)) for _, entries in groupby(last, key=lambda entry: entry.run)]
         if not commits:
-            return "; ".join(["nothing new", "nothing was committed before", *self.held_back])
-        return "; ".join(["nothing new", f"everything up to {'; '.join(commits)}", *self.held_back])
+            return "; ".join(["nothing new", "nothing was committed before", *self.held_back.values()])
+        return "; ".join(["nothing new", f"everything up to {'; '.join(commits)}", *self.held_back.values()])
 
     def summary(self) -> list[Outcome]:
         """One row per partition, over all attempts."""

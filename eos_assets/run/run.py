@@ -147,8 +147,8 @@ class Run:
         ledger = self.context.names.ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
         self.report.previous = {plan.partition: plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)}
-        if not self.report.planned:
-            self.report.held_back = list(describe_held_back(self.context.pipeline, self.context.kafka, plans).values())
+        idle = [plan for plan in plans if not plan.range.size]
+        self.report.held_back = describe_held_back(self.context.pipeline, self.context.kafka, idle)
         starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
         self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
         committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}

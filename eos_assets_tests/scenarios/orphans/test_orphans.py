@@ -18,7 +18,7 @@ from eos_assets.run.plan import describe_held_back, make_plan
 from eos_assets.verify import verify
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.run.lab import Lab, declare
-from eos_assets_tests.scenarios.brokers.late_produce import produce_late
+from eos_assets_tests.scenarios.orphans.late_produce import produce_late
 from eos_assets_tests.waiting import wait_for
 
 HOUR = 3600.0
