@@ -29,7 +29,7 @@ def transactions_command() -> None:
     """List the open transactions that hold back topics, and abort them.
 
     A reader of committed records does not pass the first open transaction of a partition. Its coordinator aborts it
-    when it outlives its timeout; an orphan, which no coordinator will end, stays open until it is aborted here.
+    when it outlives its timeout; an orphan, which no coordinator names, stays open until it is aborted here.
     """
 
 

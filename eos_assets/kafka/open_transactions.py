@@ -43,7 +43,7 @@ class OpenTransaction:
     transactional_id: str | None = None
     state: str | None = None
     timeout_ms: int | None = None
-    #: Whether no coordinator will ever end it in this partition.
+    #: Whether no coordinator names it: none will end it in this partition, or this principal may not see its id.
     orphan: bool = True
 
     @property
@@ -54,7 +54,7 @@ class OpenTransaction:
         where = f"{self.topic}/{self.partition} is held back at offset {self.offset}"
         name = f", transactional id {self.transactional_id}" if self.transactional_id else ""
         age = f"written to {self.age_seconds:.0f} s ago" if self.orphan else f"open for {self.age_seconds:.0f} s"
-        state = "no coordinator will end it" if self.orphan else self.state
+        state = "no coordinator names it to this principal" if self.orphan else self.state
         return f"{where} by producer {self.producer_id}, epoch {self.epoch}{name}, {age} ({state})"
 
     def plain(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_a_transaction_of_another_producer_is_listed_and_aborted(
     assert (listed["transactional_id"], listed["state"], listed["orphan"]) == (f"other/{topic}", "Ongoing", False)
 
     producer = str(listed["producer_id"])
-    eos("transactions", "abort", producer, *chosen, status=1)  # nobody confirms it
+    eos("transactions", "abort", producer, *chosen, status=1)  # it is not confirmed
     assert bounds(connection, topic)[0].stable == 0
     run = eos("transactions", "abort", producer, *chosen, "--yes")
     assert f"other/{topic}" in run.stdout

@@ -91,7 +91,7 @@ def test_a_decided_transaction_is_not_aborted() -> None:
 def test_an_orphan_is_described_without_a_transactional_id() -> None:
     text = str(ORPHAN)
     assert text.startswith("t/0 is held back at offset 7 by producer 4242, epoch 3, written to ")
-    assert text.endswith("s ago (no coordinator will end it)")
+    assert text.endswith("s ago (no coordinator names it to this principal)")
 
 
 def test_without_the_client_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

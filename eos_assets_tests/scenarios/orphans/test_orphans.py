@@ -105,7 +105,7 @@ def test_a_produce_request_after_the_abort_marker_leaves_an_orphan_of_a_known_pr
     assert lab.read(lab.source) == []
 
 
-def test_an_orphan_that_may_be_somebody_elses_open_transaction_is_left_alone(lab: Lab) -> None:
+def test_an_orphan_that_may_be_an_open_transaction_is_left_alone(lab: Lab) -> None:
     """A coordinator that is down, or a missing permission, hides a transaction that may still be committed."""
     produce_late(lab.connection, (lab.source, 0), b"99", (ORPHAN + 1, 0, 0), age_seconds=0)
     orphans = find_open_transactions(lab.connection, [lab.source])
