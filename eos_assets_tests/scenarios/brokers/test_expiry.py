@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
 
 from eos_assets.experiment.faults import Faults
@@ -51,8 +52,6 @@ def transactional_ids(lab: Lab) -> set[str]:
 
 def producers(lab: Lab) -> list[object]:
     """The producers of the ledger that its leader knows."""
-    from kafka import TopicPartition as Place
-
     place = Place(lab.pipeline.names().ledger, 0)
     return list(ask_transactions(lab.connection, lambda c: c.describe_producers([place]))[place].active_producers)
 
