@@ -1,11 +1,14 @@
 # Every target installs what it needs: `make demo` and `make test` work on a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
+# Strict: a package that the service does not know, or a service that does not answer, is a failure and not "no
+# vulnerability".
+AUDIT := .venv-audit/bin/pip-audit --strict --disable-pip --require-hashes
 # The number of test processes. Each has its own Kafka and Spark, and waits for much of its time.
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test scenarios checks pictures docs bench bench-quick bench-page lint format types containers check up down lock clean
+.PHONY: help install demo test scenarios checks pictures docs bench bench-quick bench-page lint format types containers audit check up down lock clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +70,15 @@ containers: install  ## check the Dockerfile, and the compose file where docker-
 	@if command -v docker-compose > /dev/null; then docker-compose --file docker/compose.yaml config --quiet; \
 	else echo "docker-compose is not installed: docker/compose.yaml is not checked."; test -z "$$CI"; fi
 
+audit: .venv-audit/installed  ## look up known vulnerabilities of the locked packages (needs the internet)
+	$(AUDIT) --requirement requirements.lock
+	$(AUDIT) --requirement docker/requirements.lock
+
+.venv-audit/installed: .ci/audit.txt
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .ci/audit.txt
+	@touch $@
+
 check:  ## run everything that CI runs: lint, containers, types, test, scenarios
 	@.ci/run
 
@@ -79,9 +91,10 @@ down: install  ## stop the servers of `make up`
 lock: install  ## pin the versions that pyproject.toml and ivy.xml name (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra image -c requirements.lock pyproject.toml -o docker/requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes .ci/audit.in -o .ci/audit.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes benchmarks/peers/quix.in -o benchmarks/peers/quix.txt
 	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; write_lock()'
 	$(BIN)/python -c 'from eos_assets.platform.jars import write_lock; from benchmarks.peers.java import JARS; write_lock(JARS)'
 
 clean:  ## remove .venv and caches, keep .eos
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -43,6 +43,7 @@ LEFT_OUT = {
     "kafka.admin": "creates topics and compares them with their declaration",
     "kafka.auth": "credentials",
     "kafka.auth_errors": "reports refused credentials and permissions",
+    "kafka.open_transactions": "names who holds back a topic",
     "kafka.retries": "repeats a request that the brokers cannot answer yet",
     "verify.provenance_frame": "compares rows after totals differed",
     "verify.rows": "compares rows after totals differed",

@@ -41,6 +41,7 @@ SECTIONS = {
     "Look": {
         "trace": "Show where a record came from, or what became of it.",
         "audit": "Update, rebuild or query the audit tables.",
+        "transactions": "List transactions that hold back a topic, and abort them.",
     },
     "Experiment": {
         "demo": "Run the main job on servers that it starts.",

@@ -10,7 +10,7 @@ from eos_assets.platform.settings import Settings
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Check everything the platform needs here; status 1 if something needs a remedy."""
+    """Check everything the platform needs here; status 1 if something is wrong. A warning does not change it."""
     from eos_assets.local.doctor import examine
 
     table = Table(title="eos doctor", title_justify="left", show_lines=True)
@@ -19,7 +19,7 @@ def doctor_command() -> None:
     wrong = 0
     for diagnosis in examine(Settings.load()):
         wrong += not diagnosis.ok
-        state = "[green]ok" if diagnosis.ok else "[red]wrong"
+        state = "[red]wrong" if not diagnosis.ok else "[yellow]warning" if diagnosis.warns else "[green]ok"
         table.add_row(diagnosis.name, state, escape(diagnosis.detail), escape(diagnosis.remedy))
     console().print(table)
     if wrong:

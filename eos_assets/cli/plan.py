@@ -12,7 +12,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.registry import find_pipeline
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
-from eos_assets.run.plan import PartitionPlan, make_plan
+from eos_assets.run.plan import PartitionPlan, describe_held_back, make_plan
 
 COLUMNS = ("partition", "position", "last stable", "log start", "lag", "would write", "transactions")
 
@@ -22,17 +22,25 @@ COLUMNS = ("partition", "position", "last stable", "log start", "lag", "would wr
 @mode_option
 @json_option
 def plan_command(pipeline: str, mode: str, as_json: bool) -> None:
-    """Show the position of PIPELINE in each source partition and what a run would write. Writes nothing."""
+    """Show the position of PIPELINE in each source partition and what a run would write. Writes nothing.
+
+    Where an open transaction holds back the last stable offset, its producer is named.
+    """
     settings = Settings.load()
     chosen = find_pipeline(pipeline, settings.modules)
-    plans = make_plan(chosen, connect(settings), mode=Mode(mode))
+    connection = connect(settings)
+    plans = make_plan(chosen, connection, mode=Mode(mode))
+    held_back = describe_held_back(chosen, connection, plans)
     if as_json:
-        click.echo(json.dumps([plain(chosen, plan) for plan in plans], indent=2))
+        rows = [plain(chosen, plan) | {"held_back": held_back.get(plan.partition)} for plan in plans]
+        click.echo(json.dumps(rows, indent=2))
     else:
         show(chosen, plans)
+        for text in held_back.values():
+            console().print(text, markup=False, highlight=False)
 
 
-def plain(pipeline: Pipeline, plan: PartitionPlan) -> dict[str, int]:
+def plain(pipeline: Pipeline, plan: PartitionPlan) -> dict[str, object]:
     return {
         "partition": plan.partition,
         "position": plan.position,

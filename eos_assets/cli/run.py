@@ -86,6 +86,7 @@ def run_command(
         facts = {"run": report.run, "complete": report.complete, "attempts": report.attempts, "seconds": report.seconds}
         commits = {partition: last_commit(entry) for partition, entry in sorted(report.last_entries.items())}
         details = {"failures": report.failures, "partitions": rows, "last_commits": commits}
+        details |= {"held_back": report.held_back}
         click.echo(json.dumps({**facts, **details}, indent=2))
     else:
         show(report)
@@ -164,6 +165,8 @@ def show(report: RunReport) -> None:
         console().print(table)
     else:
         console().print(f"{report.pipeline}: {report.nothing_new()}", markup=False, highlight=False)
+    for text in report.held_back.values() if rows else ():
+        console().print(text, markup=False, highlight=False)
     for o in rows:
         if o.reason:
             console().print(f"partition {o.partition}: {o.reason}", markup=False)

@@ -16,6 +16,7 @@ AUTHORIZATION = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
 }
 CREDENTIALS_REMEDY = "Check EOS_KAFKA_USERNAME, EOS_KAFKA_PASSWORD and EOS_KAFKA_SASL_MECHANISM."
+TOKEN_REMEDY = "Check the EOS_KAFKA_OAUTH_… settings, and that this machine reaches the token endpoint."
 CERTIFICATES_REMEDY = "Check EOS_KAFKA_CA_FILE and EOS_KAFKA_SECURITY_PROTOCOL."
 
 
@@ -62,7 +63,8 @@ class ClientErrors:
         for error in reversed(self.last):
             if error.code() == KafkaError._AUTHENTICATION:
                 return EosError(
-                    f"Kafka rejects the credentials of {security.principal}: {describe(error)}.", CREDENTIALS_REMEDY
+                    f"Kafka rejects the credentials of {security.principal}: {describe(error)}.",
+                    TOKEN_REMEDY if security.client_credentials else CREDENTIALS_REMEDY,
                 )
             if error.code() == KafkaError._SSL:
                 return EosError(f"The TLS connection to Kafka failed: {describe(error)}.", CERTIFICATES_REMEDY)

@@ -13,6 +13,7 @@ from eos_assets.errors import EosError
 from eos_assets.local.broker import PORT_SETTING
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
 from eos_assets.local.disk import NEEDED_BYTES, free_bytes, require_space
+from eos_assets.local.exposure import exposed_brokers, exposed_servers
 from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
 from eos_assets.local.spark_server import SPARK_PURPOSE, SPARK_SETTING
@@ -21,19 +22,28 @@ from eos_assets.platform.cluster import connect
 from eos_assets.platform.folders import make_folder
 from eos_assets.platform.jars import find_damaged, read_lock
 from eos_assets.platform.java import find_java
-from eos_assets.platform.running import Server, servers_died
+from eos_assets.platform.running import RunningServers, Server, servers_died
 from eos_assets.platform.setting_types import CONNECT_PORT
 from eos_assets.platform.settings import Settings
+
+EXPOSURE_REMEDY = (
+    "Let it listen on loopback, or only a trusted network reach it; for brokers use TLS and SASL (docs/security.md)."
+)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One line of the report. Only one that is not `ok` has a remedy."""
+    """One line of the report. Only one that is not `ok`, or that warns, has a remedy."""
 
     name: str
     ok: bool
     detail: str
     remedy: str = ""
+
+    @property
+    def warns(self) -> bool:
+        """Whether it works, but not as it should."""
+        return self.ok and bool(self.remedy)
 
 
 def examine(settings: Settings) -> Iterator[Diagnosis]:
@@ -47,7 +57,9 @@ def examine(settings: Settings) -> Iterator[Diagnosis]:
     yield diagnose("Jars", lambda: check_jars(settings))
     yield from examine_ports(settings, stack)
     yield diagnose("Servers", lambda: check_servers(stack))
-    yield diagnose("Brokers", lambda: check_brokers(settings))
+    brokers = diagnose("Brokers", lambda: check_brokers(settings))
+    yield brokers
+    yield examine_exposure(settings, stack, brokers_answer=brokers.ok)
     address = settings.spark or ""
     if address.startswith(("sc://", "spark://")):
         yield diagnose("Spark", lambda: check_spark(address))
@@ -163,6 +175,18 @@ def check_brokers(settings: Settings) -> str:
     connection = connect(settings)
     brokers = connection.metadata(seconds=5).brokers
     return f"{len(brokers)} at {connection.bootstrap_servers}"
+
+
+def examine_exposure(settings: Settings, stack: Stack, *, brokers_answer: bool) -> Diagnosis:
+    """Warn of servers that other machines reach without TLS and without a login."""
+    secured = RunningServers(settings.home).security() is not None
+    exposed = exposed_servers(stack.running(), secured=secured)
+    if settings.bootstrap_servers and brokers_answer:
+        brokers = exposed_brokers(connect(settings))
+        exposed += [f"the broker {address} has neither TLS nor SASL" for address in brokers]
+    if not exposed:
+        return Diagnosis("Exposure", True, "no server without a login is known beyond loopback")
+    return Diagnosis("Exposure", True, "; ".join(exposed), EXPOSURE_REMEDY)
 
 
 def check_spark(address: str) -> str:

@@ -18,7 +18,8 @@ ROWS = 100
 def run_metadata(pipeline: Pipeline, report: RunReport, partition: int, topic: str) -> dict[str, Any]:
     """Describe what a Dagster run wrote from one source partition to one topic.
 
-    A run without new records has zero figures, and names the run that committed the last ones.
+    A run without new records has zero figures, and names the run that committed the last ones, and who holds
+    back more.
     """
     entries = [entry for entry in report.entries if entry.partition == partition]
     metadata = {
@@ -30,6 +31,8 @@ def run_metadata(pipeline: Pipeline, report: RunReport, partition: int, topic: s
         metadata["records_per_second"] = round(metadata["records_in"] / max(0.001, report.seconds), 1)
     if entries:
         metadata["ledger"] = f"{pipeline.names().ledger}/{partition}, offset {report.ledger_offsets[partition]}"
+    if partition in report.held_back:
+        metadata["held_back"] = report.held_back[partition]
     if last := report.last_entries.get(partition):
         metadata |= commit_metadata(last)
     return metadata

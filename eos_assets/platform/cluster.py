@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, OAUTH, ClientCredentials, Security
 from eos_assets.kafka.connection import Connection
 from eos_assets.platform.running import RunningServers
 from eos_assets.platform.settings import Settings
@@ -40,6 +40,19 @@ def credentials(settings: Settings) -> Security:
         certificate=read_pem(settings.kafka_certificate_file, "EOS_KAFKA_CERTIFICATE_FILE", "CERTIFICATE"),
         key=read_pem(settings.kafka_key_file, "EOS_KAFKA_KEY_FILE", "PRIVATE KEY"),
         key_password=reveal(settings.kafka_key_password),
+        client_credentials=client_credentials(settings),
+    )
+
+
+def client_credentials(settings: Settings) -> ClientCredentials | None:
+    """How to get a token, with the mechanism OAUTHBEARER."""
+    if settings.kafka_sasl_mechanism != OAUTH:
+        return None
+    return ClientCredentials(
+        token_url=settings.kafka_oauth_token_url or "",
+        client_id=settings.kafka_oauth_client_id or "",
+        client_secret=reveal(settings.kafka_oauth_client_secret),
+        scope=settings.kafka_oauth_scope or "",
     )
 
 

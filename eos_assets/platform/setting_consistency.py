@@ -3,12 +3,17 @@
 from typing import TYPE_CHECKING
 
 from eos_assets.errors import EosError
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, OAUTH
 from eos_assets.platform.setting_types import hide_token, variable_of
 
 if TYPE_CHECKING:
     from eos_assets.platform.settings import Settings
 
-SASL_SETTINGS = ("kafka_sasl_mechanism", "kafka_username", "kafka_password")
+PASSWORD_SETTINGS = ("kafka_username", "kafka_password")
+OAUTH_SETTINGS = ("kafka_oauth_token_url", "kafka_oauth_client_id", "kafka_oauth_client_secret", "kafka_oauth_scope")
+SASL_SETTINGS = ("kafka_sasl_mechanism", *PASSWORD_SETTINGS, *OAUTH_SETTINGS)
+#: The mechanisms that leave their secret readable to who reads the connection, and that secret.
+IN_CLEAR = {"PLAIN": "password", OAUTH: "token"}
 TLS_SETTINGS = ("kafka_ca_file", "kafka_certificate_file", "kafka_key_file", "kafka_key_password")
 
 
@@ -36,15 +41,34 @@ def check_login(settings: "Settings") -> None:
     protocol = settings.kafka_security_protocol
     if not protocol.startswith("SASL_"):
         return
-    for field in ("kafka_username", "kafka_password"):
-        if not getattr(settings, field):
-            name = variable_of(field)
-            raise EosError(f"EOS_KAFKA_SECURITY_PROTOCOL={protocol} needs {name}.", f"Set {name}.")
-    in_clear = protocol == "SASL_PLAINTEXT" and settings.kafka_sasl_mechanism == "PLAIN"
-    if in_clear and settings.profile == "production":
+    oauth = settings.kafka_sasl_mechanism == OAUTH
+    needed, unused = (OAUTH_SETTINGS[:3], PASSWORD_SETTINGS) if oauth else (PASSWORD_SETTINGS, OAUTH_SETTINGS)
+    mechanism = f"EOS_KAFKA_SASL_MECHANISM={settings.kafka_sasl_mechanism or DEFAULT_MECHANISM}"
+    for name in (variable_of(field) for field in needed if not getattr(settings, field)):
+        chosen = mechanism if oauth else f"EOS_KAFKA_SECURITY_PROTOCOL={protocol}"
+        raise EosError(f"{chosen} needs {name}.", f"Set {name}.")
+    for name in (variable_of(field) for field in unused if getattr(settings, field)):
+        other = DEFAULT_MECHANISM if oauth else OAUTH
         raise EosError(
-            "EOS_KAFKA_SASL_MECHANISM=PLAIN over SASL_PLAINTEXT sends the password in clear.",
+            f"{name} is set, but {mechanism} does not use it.",
+            f"Set EOS_KAFKA_SASL_MECHANISM to {other}, or unset {name}.",
+        )
+    if settings.profile == "production":
+        refuse_clear_text(settings)
+
+
+def refuse_clear_text(settings: "Settings") -> None:
+    """A password or token that others can read on the network is theirs, too."""
+    if settings.kafka_security_protocol == "SASL_PLAINTEXT" and settings.kafka_sasl_mechanism in IN_CLEAR:
+        raise EosError(
+            f"EOS_KAFKA_SASL_MECHANISM={settings.kafka_sasl_mechanism} over SASL_PLAINTEXT sends the "
+            f"{IN_CLEAR[settings.kafka_sasl_mechanism]} in clear.",
             "Set EOS_KAFKA_SECURITY_PROTOCOL to SASL_SSL, or the mechanism to SCRAM-SHA-512.",
+        )
+    if (settings.kafka_oauth_token_url or "").startswith("http:"):
+        raise EosError(
+            "EOS_KAFKA_OAUTH_TOKEN_URL without TLS sends the secret of the client in clear.",
+            "Use the https address of the token endpoint.",
         )
 
 

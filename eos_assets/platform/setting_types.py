@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 from pydantic_settings import NoDecode
@@ -29,7 +30,7 @@ SPARK_ADDRESSES = (
 
 Profile = Literal["dev", "test", "production"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,14 @@ def is_spark_address(text: str) -> bool:
     return bool(re.fullmatch(r"in-process|connect|yarn|local(\[(\d+|\*)(,\d+)?\])?|k8s://.+", text))
 
 
+def check_url(text: str, info: ValidationInfo) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        name = variable(info)
+        raise EosError(f"{name} is not an http(s) address without a user.", f"Set {name} to https://host/path.")
+    return text
+
+
 def check_spark_address(text: str, info: ValidationInfo) -> str:
     if not is_spark_address(text):
         raise EosError(
@@ -182,6 +191,7 @@ Stores = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parse_stores)]
 Port = Annotated[int, BeforeValidator(parse_port)]
 Limit = Annotated[int, BeforeValidator(parse_limit)]
 Brokers = Annotated[str, AfterValidator(check_brokers)]
+Url = Annotated[str, AfterValidator(check_url)]
 SparkAddress = Annotated[str, AfterValidator(check_spark_address)]
 SparkVersion = Annotated[str, AfterValidator(check_version)]
 LakeAddress = Annotated[str, AfterValidator(check_lake_address)]

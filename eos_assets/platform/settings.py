@@ -36,6 +36,7 @@ from eos_assets.platform.setting_types import (
     SparkAddress,
     SparkVersion,
     Stores,
+    Url,
     suggest,
     variable_of,
 )
@@ -71,6 +72,12 @@ class Settings(BaseSettings):
     )
     kafka_username: str | None = Field(None, description="the user to log in as, with a SASL_ protocol")
     kafka_password: SecretStr | None = Field(None, description="the password of that user")
+    kafka_oauth_token_url: Url | None = Field(
+        None, description="the token endpoint of the identity provider, with the mechanism OAUTHBEARER"
+    )
+    kafka_oauth_client_id: str | None = Field(None, description="the client to get a token for, with OAUTHBEARER")
+    kafka_oauth_client_secret: SecretStr | None = Field(None, description="the secret of that client")
+    kafka_oauth_scope: str | None = Field(None, description="the scope to ask for, where the provider requires one")
     kafka_ca_file: Annotated[ReadableFile | None, DefaultText("the system's")] = Field(
         None, description="PEM file of the authority that signed the brokers' certificates"
     )

@@ -11,6 +11,7 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, OffsetRange, bounds
+from eos_assets.kafka.open_transactions import describe_open_transactions
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.preflight.topics import existing_topics
@@ -39,6 +40,10 @@ class PartitionPlan:
     @property
     def range(self) -> OffsetRange:
         return OffsetRange(self.partition, self.position, self.end)
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.log_start, self.stable_end, self.high_watermark)
 
     def transactions(self, records: int) -> int:
         """About how many transactions of this many records the range takes."""
@@ -81,6 +86,13 @@ def make_plan(
     if upto is None:
         return plans
     return [replace(plan, end=min(plan.end, max(plan.position, upto[plan.partition]))) for plan in plans]
+
+
+def describe_held_back(pipeline: Pipeline, connection: Connection, plans: Iterable[PartitionPlan]) -> dict[int, str]:
+    """Source partition → which open transactions of other producers hold it back, for those that are."""
+    bounds_of_source = {(pipeline.source.name, plan.partition): plan.bounds for plan in plans}
+    described = describe_open_transactions(connection, bounds_of_source)
+    return {partition: text for (_, partition), text in described.items()}
 
 
 def plan_partition(

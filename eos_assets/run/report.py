@@ -40,6 +40,8 @@ class RunReport:
     attempts: int = 0
     failures: list[str] = field(default_factory=list)
     complete: bool = False
+    #: Source partition without new records → which open transactions of other producers hold it back, if any do.
+    held_back: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -65,12 +67,12 @@ class RunReport:
         return any(outcome.reaction is Reaction.STOP for outcome in self.outcomes)
 
     def nothing_new(self) -> str:
-        """Up to where everything was committed before this run, by which runs and when."""
+        """Up to where everything was committed before this run, by which runs and when, and what holds back more."""
         last = sorted(self.previous.values(), key=lambda entry: (entry.run, entry.partition))
         commits = [describe_commits(list(entries)) for _, entries in groupby(last, key=lambda entry: entry.run)]
         if not commits:
-            return "nothing new; nothing was committed before"
-        return f"nothing new; everything up to {'; '.join(commits)}"
+            return "; ".join(["nothing new", "nothing was committed before", *self.held_back.values()])
+        return "; ".join(["nothing new", f"everything up to {'; '.join(commits)}", *self.held_back.values()])
 
     def summary(self) -> list[Outcome]:
         """One row per partition, over all attempts."""

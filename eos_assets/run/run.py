@@ -22,7 +22,7 @@ from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.arrow_job import ArrowJobRunner
 from eos_assets.run.grow_topics import grow_own_topics
 from eos_assets.run.job import JobRunner, StatelessJobRunner
-from eos_assets.run.plan import PartitionPlan, Planner
+from eos_assets.run.plan import PartitionPlan, Planner, describe_held_back
 from eos_assets.run.poison_records import PoisonRecords
 from eos_assets.run.preflight.preflight import Preflight, run_preflight
 from eos_assets.run.preflight.spark_version import task_attempts
@@ -147,6 +147,8 @@ class Run:
         ledger = self.context.names.ledger
         self.report.planned = {plan.partition: plan.range for plan in plans if plan.range.size}
         self.report.previous = {plan.partition: plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)}
+        idle = [plan for plan in plans if not plan.range.size]
+        self.report.held_back = describe_held_back(self.context.pipeline, self.context.kafka, idle)
         starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
         self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
         committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from eos_assets.context import PipelineContext
@@ -13,7 +13,8 @@ from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import EosError
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds_of
-from eos_assets.kafka.reader import read_partitions
+from eos_assets.kafka.open_transactions import describe_open_transactions
+from eos_assets.kafka.reader import PartitionId, read_partitions
 from eos_assets.log import ledger
 from eos_assets.log.ledger import Genesis, LedgerEntry
 from eos_assets.run.preflight.permissions import check_permissions
@@ -244,7 +245,10 @@ def check_open_transactions(context: PipelineContext, before: TopicBounds, start
         return not held_back(before, after)
 
     poll_until(have_ended, max(0.0, remaining), POLL_SECONDS)
-    return no_open_transactions(before, after, time.monotonic() - started, timeout)
+    seconds = time.monotonic() - started
+    stuck = held_back(before, after) if seconds >= timeout else []
+    holders = describe_open_transactions(context.kafka, {(topic, p): now for topic, p, now in stuck})
+    return no_open_transactions(before, after, seconds, timeout, holders)
 
 
 def read_bounds(context: PipelineContext, before: TopicBounds) -> TopicBounds:
@@ -264,7 +268,13 @@ def held_back(before: TopicBounds, after: TopicBounds) -> list[tuple[str, int, B
     ]
 
 
-def no_open_transactions(before: TopicBounds, after: TopicBounds, seconds: float, timeout: float) -> Finding:
+def no_open_transactions(
+    before: TopicBounds,
+    after: TopicBounds,
+    seconds: float,
+    timeout: float,
+    holders: Mapping[PartitionId, str] | None = None,
+) -> Finding:
     """The last stable offset is not held back for longer than the transaction timeout. Two samples decide, not one.
 
     Args:
@@ -272,11 +282,16 @@ def no_open_transactions(before: TopicBounds, after: TopicBounds, seconds: float
         after: the bounds at the second moment.
         seconds: the time between the two.
         timeout: the transaction timeout.
+        holders: partition → whose transaction is open.
     """
     violations = Violations()
     if seconds >= timeout:
         for topic, partition, now in held_back(before, after):
-            violations.add(f"{topic}/{partition}: open at {now.stable} for {seconds:.0f} s, ends at {now.high}")
+            holder = (holders or {}).get((topic, partition))
+            violations.add(
+                f"{topic}/{partition}: open at {now.stable} for {seconds:.0f} s, ends at {now.high}"
+                + (f"; {holder}" if holder else "")
+            )
     open_now = sum(now.stable < now.high for partitions in after.values() for now in partitions.values())
     note = f"{open_now} open, not for long" if open_now else "none open"
     return violations.finding("no_open_transactions", note, "transactions hold back the last stable offset")

@@ -30,6 +30,7 @@ def listening() -> Iterator[str]:
 @pytest.fixture
 def here(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(doctor, "check_brokers", lambda _: "not checked")
+    monkeypatch.setattr(doctor, "exposed_brokers", lambda _: [])
     return settings.model_copy(update={"home": tmp_path, "bootstrap_servers": None, "spark": None})
 
 

@@ -39,6 +39,9 @@ def test_a_run_without_new_records_names_the_run_that_committed_the_last_ones(to
     assert (metadata["range"], metadata["transactions"], metadata.get("records_in", 0)) == (NOTHING_NEW, 0, 0)
     assert (metadata["position"], metadata["committed_by"]) == (8, "earlier")
     assert metadata["run"] == dg.MetadataValue.dagster_run("run")
+    assert "held_back" not in metadata
+    report.held_back = {0: "source/0 is held back"}
+    assert run_metadata(PIPELINE, report, 0, topic)["held_back"] == "source/0 is held back"
     never = run_metadata(PIPELINE, RunReport("run", "p", Mode.EXACTLY_ONCE), 0, topic)
     assert "committed_by" not in never
 

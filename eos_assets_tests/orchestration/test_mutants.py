@@ -174,7 +174,10 @@ def test_a_transaction_that_stays_open_fails_its_check(make_lab: MakeLab, tmp_pa
         platform = Platform(lab, instance, str(tmp_path / "lake"))
         evaluated = platform.check()
         assert {name for name, evaluation in evaluated.items() if not evaluation.passed} == {OPEN_CHECK}
-        assert examples(evaluated[OPEN_CHECK])[0].startswith(f"{lab.sink}/0: open at ")
+        example = examples(evaluated[OPEN_CHECK])[0]
+        assert example.startswith(f"{lab.sink}/0: open at ")
+        assert f"; {lab.sink}/0 is held back at offset " in example
+        assert " by producer " in example
         held.abort_transaction(30)
         assert all(evaluation.passed for evaluation in platform.check().values())
 

@@ -22,6 +22,15 @@ LOGIN = {
     "EOS_KAFKA_USERNAME": "squares",
     "EOS_KAFKA_PASSWORD": 'kanarienvogel"4711',
 }
+OAUTH = {
+    "EOS_BOOTSTRAP_SERVERS": "kafka:9093",
+    "EOS_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+    "EOS_KAFKA_SASL_MECHANISM": "OAUTHBEARER",
+    "EOS_KAFKA_OAUTH_TOKEN_URL": "https://login.example.com/token",
+    "EOS_KAFKA_OAUTH_CLIENT_ID": "squares",
+    "EOS_KAFKA_OAUTH_CLIENT_SECRET": 'kanarienvogel"4711',
+    "EOS_KAFKA_OAUTH_SCOPE": "records",
+}
 
 
 def test_the_documented_table_is_the_table() -> None:
@@ -65,6 +74,8 @@ def test_a_default_follows_the_home_that_is_set() -> None:
         ("EOS_LAKE", "s3a:/bucket", "Did you mean s3a://bucket?"),
         ("EOS_LAKE", "s3a:bucket", "Did you mean s3a://bucket?"),
         ("EOS_KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "needs EOS_KAFKA_USERNAME"),
+        ("EOS_KAFKA_OAUTH_TOKEN_URL", "login.example.com", "EOS_KAFKA_OAUTH_TOKEN_URL is not an http(s) address"),
+        ("EOS_KAFKA_OAUTH_TOKEN_URL", "file:///token", "EOS_KAFKA_OAUTH_TOKEN_URL is not an http(s) address"),
         ("EOS_DAGSTER_PORT", "70000", "EOS_DAGSTER_PORT=70000 is not a port"),
     ],
 )
@@ -101,6 +112,70 @@ def test_inconsistent_settings_are_refused(
     with pytest.raises(EosError, match=message) as error:
         connect(Settings.load({**LOGIN, **changes}))
     assert "kanarienvogel" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"EOS_KAFKA_OAUTH_TOKEN_URL": ""}, "EOS_KAFKA_SASL_MECHANISM=OAUTHBEARER needs EOS_KAFKA_OAUTH_TOKEN_URL"),
+        ({"EOS_KAFKA_OAUTH_CLIENT_ID": ""}, "needs EOS_KAFKA_OAUTH_CLIENT_ID"),
+        ({"EOS_KAFKA_OAUTH_CLIENT_SECRET": ""}, "needs EOS_KAFKA_OAUTH_CLIENT_SECRET"),
+        ({"EOS_KAFKA_USERNAME": "squares"}, "EOS_KAFKA_USERNAME is set, but EOS_KAFKA_SASL_MECHANISM=OAUTHBEARER does"),
+        ({**LOGIN, "EOS_KAFKA_SASL_MECHANISM": ""}, "EOS_KAFKA_OAUTH_TOKEN_URL is set, but"),
+        ({"EOS_KAFKA_SECURITY_PROTOCOL": "SSL"}, "EOS_KAFKA_SASL_MECHANISM is set, but"),
+        (
+            {"EOS_PROFILE": "production", "EOS_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"},
+            "sends the token in clear",
+        ),
+        (
+            {"EOS_PROFILE": "production", "EOS_KAFKA_OAUTH_TOKEN_URL": "http://login.example.com/token"},
+            "sends the secret of the client in clear",
+        ),
+    ],
+)
+def test_inconsistent_settings_of_tokens_are_refused(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(EosError, match=message) as error:
+        Settings.load({**OAUTH, **changes})
+    assert "kanarienvogel" not in str(error.value)
+
+
+def test_the_secret_of_a_client_is_in_no_repr_and_in_both_clients() -> None:
+    settings = Settings.load(OAUTH)
+    connection = connect(settings)
+    for thing in (settings, connection, connection.security, connection.security.client_credentials):
+        assert "kanarienvogel" not in repr(thing)
+        assert "kanarienvogel" not in str(thing)
+    assert connection.security.principal == "User:squares"
+    config = connection.config()
+    assert {name: value for name, value in config.items() if name.startswith(("sasl", "security"))} == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+        "sasl.oauthbearer.client.id": "squares",
+        "sasl.oauthbearer.client.secret": 'kanarienvogel"4711',
+        "sasl.oauthbearer.scope": "records",
+    }
+    callback = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    assert connection.security.java() == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="squares" clientSecret="kanarienvogel\\"4711" scope="records";',
+        "kafka.sasl.login.callback.handler.class": callback,
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+    }
+
+
+def test_a_resource_takes_the_credentials_of_a_client() -> None:
+    given = {"bootstrap_servers": "kafka:9093", "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+    with pytest.raises(EosError, match="needs token_url"):
+        KafkaResource(**given).connection()
+    resource = KafkaResource(
+        **given, token_url="https://login.example.com/token", client_id="squares", client_secret="kanarienvogel"
+    )
+    assert resource.connection().config()["sasl.oauthbearer.client.secret"] == "kanarienvogel"
+    assert "kanarienvogel" not in repr(resource) + repr(resource.connection())
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ def test_a_run_that_finds_nothing_and_no_commit_reports_that() -> None:
     assert str(report()) == "squares: nothing new; nothing was committed before"
 
 
+def test_a_run_that_finds_nothing_names_who_holds_back_the_source() -> None:
+    held = report(entry(0, 5))
+    held.held_back = {0: "datasource/0 is held back at offset 5 by producer 7"}
+    assert str(held).endswith(" UTC; datasource/0 is held back at offset 5 by producer 7")
+
+
 def test_a_run_that_committed_reports_its_figures() -> None:
     done = report(entry(0, 5))
     done.planned = {0: OffsetRange(0, 5, 12)}

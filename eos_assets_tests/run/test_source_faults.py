@@ -30,6 +30,7 @@ def test_the_plan_ends_before_an_open_transaction_of_another_producer(make_lab: 
     assert (plan.stable_end, plan.high_watermark) == (10, 30)
     lab.run()
     lab.assert_squares(range(10))
+    assert f"; {lab.source}/0 is held back at offset 10 by producer " in str(lab.run()), "it names what is in the way"
     idle.commit_transaction(30)
     lab.run()
     lab.assert_squares(range(30))

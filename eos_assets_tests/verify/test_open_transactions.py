@@ -55,6 +55,7 @@ def check(monkeypatch: pytest.MonkeyPatch, reads: list[TopicBounds], *, wait: bo
     pipeline = Pipeline("p", Topic("source"), (Topic("sink"),), lambda r: r, "1", batching=Batching(timeout_ms=1000))
     context = PipelineContext(pipeline, cast(SparkSession, None), Connection("nowhere:9092"))
     monkeypatch.setattr(verify, "read_bounds", lambda *_: reads.pop(0) if len(reads) > 1 else reads[0])
+    monkeypatch.setattr(verify, "describe_open_transactions", lambda *_: {("sink", 1): "held by producer 7"})
     monkeypatch.setattr(verify, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(verify, "SWEEP_SECONDS", 0.01)
     return check_open_transactions(context, bounds_at(5, 9), time.monotonic() - 0.95, wait=wait)
@@ -65,5 +66,7 @@ def test_an_open_transaction_may_end_until_its_timeout(monkeypatch: pytest.Monke
 
 
 def test_a_transaction_that_outlives_its_timeout_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not check(monkeypatch, [bounds_at(5, 9)], wait=True).holds
+    stuck = check(monkeypatch, [bounds_at(5, 9)], wait=True)
+    assert not stuck.holds
+    assert stuck.examples[0].endswith("; held by producer 7")
     assert check(monkeypatch, [bounds_at(5, 9)], wait=False).holds, "without waiting it may still end"

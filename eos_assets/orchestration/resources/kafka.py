@@ -6,7 +6,7 @@ from dagster import ConfigurableResource
 from pydantic import Field, PrivateAttr
 
 from eos_assets.errors import EosError
-from eos_assets.kafka.auth import DEFAULT_MECHANISM, Security
+from eos_assets.kafka.auth import DEFAULT_MECHANISM, OAUTH, ClientCredentials, Security
 from eos_assets.kafka.connection import Connection
 from eos_assets.platform.cluster import connect, credentials
 from eos_assets.platform.settings import MECHANISMS, PROTOCOLS, Settings
@@ -25,6 +25,10 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
     sasl_mechanism: str = Field(default=DEFAULT_MECHANISM, description="With a security_protocol given here.")
     username: str = Field(default="", description="With a security_protocol given here.")
     password: str = Field(default="", repr=False, description="An EnvVar, with a security_protocol given here.")
+    token_url: str = Field(default="", description="With sasl_mechanism OAUTHBEARER: the token endpoint.")
+    client_id: str = Field(default="", description="With sasl_mechanism OAUTHBEARER.")
+    client_secret: str = Field(default="", repr=False, description="An EnvVar, with sasl_mechanism OAUTHBEARER.")
+    scope: str = Field(default="", description="With sasl_mechanism OAUTHBEARER, where the provider requires one.")
     authority: str = Field(default="", repr=False, description="PEM text, with a security_protocol given here.")
 
     _connection: Connection | None = PrivateAttr(default=None)
@@ -50,6 +54,16 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
         ):
             if value not in allowed:
                 raise EosError(f"KafkaResource: {name}={value!r} is not valid.", f"Use one of {', '.join(allowed)}.")
+        oauth = ClientCredentials(self.token_url, self.client_id, self.client_secret, self.scope)
+        if self.sasl_mechanism == OAUTH:
+            for name in ("token_url", "client_id", "client_secret"):
+                if not getattr(self, name):
+                    raise EosError(f"KafkaResource: sasl_mechanism={OAUTH} needs {name}.", f"Give {name}.")
         return Security(
-            self.security_protocol, self.sasl_mechanism, self.username, self.password, authority=self.authority
+            self.security_protocol,
+            self.sasl_mechanism,
+            self.username,
+            self.password,
+            authority=self.authority,
+            client_credentials=oauth if self.sasl_mechanism == OAUTH else None,
         )

@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 
 from eos_assets.errors import EosError
 from eos_assets.kafka.offsets import OffsetRange, bounds
+from eos_assets.kafka.open_transactions import find_open_transactions
+from eos_assets.kafka.transaction_client import ask_transactions
 from eos_assets.local.broker_security import ALIAS
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
@@ -59,6 +61,8 @@ def test_a_certificate_is_enough_where_brokers_require_one(
         if permission.name in (PIPELINE.source.name, "eos-reader"):
             guarded.allow(permission, "User:CN=reader")
     connection = connect(Settings.load(environ))
+    assert find_open_transactions(connection, [PIPELINE.source.name]) == []
+    assert ask_transactions(connection, lambda client: client.list_transactions())
     (tmp_path / "key.pem").unlink()  # it was read already: executors elsewhere have no such file
     ranges = [OffsetRange(p, b.start, b.stable) for p, b in bounds(connection, PIPELINE.source.name).items()]
     assert read_ranges(spark, connection, PIPELINE.source.name, ranges).count() >= 90

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -177,7 +178,7 @@ def test_a_topic_that_may_not_be_created_is_named(guarded: Guarded) -> None:
     ],
     ids=str,
 )
-def test_refused_credentials_are_explained_immediately(guarded: Guarded, changes: dict[str, str], message: str) -> None:
+def test_refused_credentials_are_explained_immediately(guarded: Guarded, changes: dict[str, Any], message: str) -> None:
     stranger = replace(guarded.user, security=replace(guarded.user.security, **changes))
     started = time.monotonic()
     with pytest.raises(EosError, match=message) as error:
