@@ -10,7 +10,9 @@ from eos_assets.orchestration.retries import refuse_retries
 
 
 @contextmanager
-def eos_errors_as_failures(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Iterator[None]:
+def eos_errors_as_failures(
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext,
+) -> Iterator[None]:
     """Raise an EosError as a failure with its problem and remedy instead of a stack trace, and without retries."""
     try:
         yield

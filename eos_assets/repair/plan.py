@@ -96,6 +96,12 @@ class RepairPlan:
         ]
 
     @property
+    def unexplained(self) -> list[str]:
+        """The broken invariants of which nothing is listed."""
+        listed = self.repairs or self.unrepairable or self.doubles
+        return [] if listed else self.broken
+
+    @property
     def nothing_to_do(self) -> bool:
         return not self.broken
 
