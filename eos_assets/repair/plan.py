@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,10 @@ from eos_assets.declare.check import Finding
 from eos_assets.errors import EosError
 from eos_assets.log.ledger import LedgerEntry, Repair
 from eos_assets.repair.outputs import CHANGED, MISSING, MOVED, OUTPUT, PLACE, OutputFrames
+from eos_assets.run.preflight.permissions import check_permissions
 from eos_assets.sink.repair import SKIP, MissingOutput, MissingOutputs, OutputId, PartitionRepair, sum_lost
 from eos_assets.transform.arrow_batches import arrow_batch_limit
+from eos_assets.transform.business_key import check_business_key
 from eos_assets.transform.spark_errors import classify
 from eos_assets.verify.findings import Evidence, evaluate, sink_sums
 from eos_assets.verify.invariants import add_repaired
@@ -108,6 +110,8 @@ class RepairPlan:
 
 def plan_repair(context: PipelineContext) -> RepairPlan:
     """Prove all that is retained and, where an invariant does not hold, compare every output. Nothing is written."""
+    check_permissions(context.pipeline, context.kafka, context.mode, writes=False)
+    check_business_key(context.pipeline, context.spark)
     recomputation = plan_recomputation(context, read_window(context, full=True), None)
     evidence = Evidence(recomputation, observe(recomputation, "read_committed"))
     findings = list(evaluate(evidence))
@@ -276,6 +280,6 @@ def covering_entry(window: PartitionWindow, offset: int) -> LedgerEntry | None:
     return next((entry for entry in window.entries if entry.start <= offset < entry.next), None)
 
 
-def origins(repairs: dict[int, PartitionRepair]) -> Iterable[tuple[int, int]]:
-    """The source records of these repairs."""
-    return sorted({(partition, offset) for partition, repair in repairs.items() for offset, _ in repair.outputs})
+def origins(repair: PartitionRepair) -> list[int]:
+    """The offsets of the source records of which something is missing."""
+    return sorted({offset for offset, _ in repair.outputs})

@@ -114,12 +114,11 @@ def read_origins(context: PipelineContext, repairs: dict[int, PartitionRepair]) 
     """The source records in question, and no others: a transform may fetch something for each."""
     from pyspark.sql import functions as f
 
-    wanted = list(origins(repairs))
-    ranges = [
-        OffsetRange(p, min(o for q, o in wanted if q == p), max(o for q, o in wanted if q == p) + 1) for p in repairs
-    ]
+    offsets = {p: origins(one) for p, one in repairs.items()}
+    ranges = [OffsetRange(p, wanted[0], wanted[-1] + 1) for p, wanted in offsets.items()]
     records = read_records(context.spark, context.kafka, context.names.source, ranges)
-    chosen = context.spark.createDataFrame(wanted, "source_partition int, source_offset long")
+    rows = [(p, offset) for p, wanted in offsets.items() for offset in wanted]
+    chosen = context.spark.createDataFrame(rows, "source_partition int, source_offset long")
     same = (records["origin.partition"] == chosen["source_partition"]) & (
         records["origin.offset"] == chosen["source_offset"]
     )
