@@ -10,7 +10,17 @@ from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.errors import EosError
 from eos_assets.log.ledger import LedgerEntry, Repair
-from eos_assets.repair.outputs import CHANGED, MISSING, MOVED, OUTPUT, PLACE, OutputFrames
+from eos_assets.repair.outputs import (
+    CHANGED,
+    EXTRA,
+    MISSING,
+    MOVED,
+    NOT_GIVEN,
+    OUTPUT,
+    PLACE,
+    OutputFrames,
+    columns_are_known,
+)
 from eos_assets.run.preflight.permissions import check_permissions
 from eos_assets.sink.repair import SKIP, MissingOutput, MissingOutputs, OutputId, PartitionRepair, sum_lost
 from eos_assets.transform.arrow_batches import arrow_batch_limit
@@ -140,6 +150,8 @@ class Planning:
         self.topics = self.frames.frames.topics
         self.unrepairable: list[Unrepairable] = []
         self.missing: dict[int, MissingOutputs] = defaultdict(dict)
+        #: Source records with an output that is not the one that the transform gives.
+        self.doubtful: set[tuple[int, int]] = set()
         self.cut = False
 
     def plan(self) -> RepairPlan:
@@ -150,6 +162,7 @@ class Planning:
                 for row in self.collect(self.frames.unnamed_sources(), OUTPUT[:2]):
                     self.refuse(row, self.reason(row))
             doubles = list(self.doubles())
+        self.refuse_doubtful()
         self.refuse_ambiguous()
         self.refuse_changed()
         if "ledger_tiles_source" in self.broken:
@@ -166,6 +179,8 @@ class Planning:
 
     def classify(self, row: "Row") -> None:
         """Plan to write an output, or note why it cannot be repaired."""
+        if row.problem in (MOVED, CHANGED, EXTRA):
+            self.doubtful.add((row.source_partition, row.source_offset))
         if row.problem == MISSING:
             skip = row.output == SKIP
             self.missing[row.source_partition][row.source_offset, row.output] = MissingOutput(
@@ -181,8 +196,17 @@ class Planning:
         elif row.problem == CHANGED:
             place = f"{self.topics[row.record.topic]}/{row.record.sink_partition}/{row.record.sink_offset}"
             self.refuse(row, f"{place} holds another value in its place, and a record cannot be changed")
-        else:
+        elif row.problem == NOT_GIVEN:
             self.refuse(row, self.reason(row))
+
+    def refuse_doubtful(self) -> None:
+        """Where one output is another than the transform gives, the numbers of the others may be others, too."""
+        for partition, outputs in self.missing.items():
+            for output in list(outputs):
+                if (partition, output[0]) in self.doubtful:
+                    self.refuse_output(
+                        partition, output, "another output of the record is not what the transform gives"
+                    )
 
     def refuse(self, row: "Row", reason: str) -> None:
         sequence = getattr(row, "output", None)
@@ -197,6 +221,8 @@ class Planning:
             return "the pipeline is stateful: its outputs depend on the state of that moment"
         if not pipeline.deterministic:
             return "the pipeline declares deterministic=False: running it again may give something else"
+        if not columns_are_known(pipeline):
+            return "the function raises on an empty batch, so it is unknown whether it numbers its outputs"
         if row.source_offset < w.log_start:
             return "retention has removed the source record"
         if row.source_offset < w.code_start:
