@@ -121,7 +121,7 @@ def fetch_range(consumer: PartitionConsumer, wanted: PartitionRange, rows: int, 
 
 def records_within(size: int, fetched: Fetched) -> int:
     """How many records like the fetched ones fit into a batch: more would be copied, only to be split afterwards."""
-    return max(1, size * len(fetched.offsets) // max(1, fetched.keys.nbytes + fetched.values.nbytes))
+    return max(1, size * len(fetched.offsets) // max(1, int(fetched.keys.nbytes + fetched.values.nbytes)))
 
 
 def check_order(fetched: Fetched, position: int, wanted: PartitionRange) -> None:

@@ -82,6 +82,62 @@ class LedgerEntry:
         return dump({"v": VERSION, "kind": "entry", **asdict(self)})
 
 
+@dataclass(frozen=True)
+class LostOutputs:
+    """The outputs of one transaction that were no longer visible in one partition of a topic, as its entry counts
+    them."""
+
+    #: The start of the transaction; of an earlier repair, minus its number.
+    start: int
+    topic: str
+    partition: int
+    count: int
+    digest: int
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One committed repair of a source partition: it produces again what a proof shows missing.
+
+    It covers no range of the source and does not move the position. Its maps name the outputs; their `start` is minus
+    the number of the repair.
+    """
+
+    pipeline: str
+    topic: str
+    partition: int
+    #: 1 for the first repair of this source partition.
+    number: int
+    #: The position at that moment.
+    position: int
+    #: The first and the last source offset of which something was missing.
+    first: int
+    last: int
+    records_in: int
+    records_out: int
+    skipped: int
+    dead: int
+    sinks: tuple[WrittenRange, ...]
+    #: Those of the outputs that an earlier transaction had written, by that transaction.
+    lost: tuple[LostOutputs, ...]
+    run: str
+    run_attempt: int
+    task_attempt: int
+    code_version: str
+    began_ms: int
+    ended_ms: int
+    mode: str = "exactly_once"
+    bytes_out: int = 0
+
+    @property
+    def start(self) -> int:
+        """What its maps have in the place of the start of a transaction."""
+        return -self.number
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": "repair", **asdict(self)})
+
+
 def short_run_id(run: str) -> str:
     """The first part of a run id, as Dagster's UI shows it: an id of Dagster is a UUID."""
     return run[:8]
@@ -106,7 +162,7 @@ def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[
     return {topic: known.get(topic, -1) for topic in changelogs}
 
 
-def read(message: Message) -> Genesis | LedgerEntry:
+def read(message: Message) -> Genesis | LedgerEntry | Repair:
     """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
@@ -116,7 +172,7 @@ def read(message: Message) -> Genesis | LedgerEntry:
         raise CorruptEntry(*place, "ledger entry", failure) from None
 
 
-def load(value: bytes) -> Genesis | LedgerEntry:
+def load(value: bytes) -> Genesis | LedgerEntry | Repair:
     """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
@@ -124,8 +180,11 @@ def load(value: bytes) -> Genesis | LedgerEntry:
         raise ValueError(f"ledger version {version} is unknown, this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
-    if kind != "entry":
+    if kind not in ("entry", "repair"):
         raise ValueError(f"the kind {kind!r} is unknown")
     sinks = tuple(WrittenRange(**fields) for fields in content.pop("sinks"))
+    if kind == "repair":
+        lost = tuple(LostOutputs(**fields) for fields in content.pop("lost"))
+        return Repair(**content, sinks=sinks, lost=lost)
     state = tuple(WrittenRange(**fields) for fields in content.pop("state", ()))
     return LedgerEntry(**content, sinks=sinks, state=state)

@@ -10,8 +10,9 @@ from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
-from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log import ledger, provenance
+from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.provenance import ProvenanceMap
 
 TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
@@ -47,12 +48,33 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition. Its end is the last stable offset, and after
-        `init_transactions` this pipeline has no open transaction before it."""
+        """The last committed entry of a ledger partition, past repairs, which do not move the position. Its end is the
+        last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
-        message = read_last_record(self.consumer, self.names.ledger, partition, end, low)
-        self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
-        return None if message is None else ledger.read(message)
+        try:
+            while (message := read_last_record(self.consumer, self.names.ledger, partition, end, low)) is not None:
+                entry, end = ledger.read(message), message.offset() or 0
+                if not isinstance(entry, Repair):
+                    return entry
+            return None
+        finally:
+            self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
+
+    def repairs(self, partition: int, start: int) -> list[Repair]:
+        """The committed repairs of a source partition from this offset of its ledger on."""
+        entries = map(ledger.read, self._committed(self.names.ledger, partition, start))
+        return [entry for entry in entries if isinstance(entry, Repair)]
+
+    def repair_maps(self, partition: int, start: int) -> list[ProvenanceMap]:
+        """The maps of repairs from this offset of the provenance topic on."""
+        maps = map(provenance.read, self._committed(self.names.provenance, partition, start))
+        return [one for one in maps if one.of_repair]
+
+    def _committed(self, topic: str, partition: int, start: int) -> list[Message]:
+        low, end = self.watermarks(topic, partition)
+        messages = read_range(self.consumer, topic, partition, max(low, start), end) if start < end else []
+        self.consumer.unassign()
+        return messages
 
     def ledger_is_settled(self, partition: int) -> bool:
         """Whether no transaction is open in a ledger partition, not even one of another producer."""

@@ -175,8 +175,11 @@ class TransactionBatch:
         for value in self._map_messages():
             self._produce_metadata(names.provenance, b"%d" % self.start, value)
         entry = self._entry(next_offset, task_attempt)
-        self._produce_metadata(names.ledger, b"%d" % self.start, entry.to_json())
+        self._produce_metadata(names.ledger, b"%d" % self.start, self._ledger_value(entry))
         return entry
+
+    def _ledger_value(self, entry: LedgerEntry) -> bytes:
+        return entry.to_json()
 
     def _produce_metadata(self, topic: str, key: bytes, value: bytes) -> None:
         self.buffer.wait_for_room(1, len(key) + len(value))
