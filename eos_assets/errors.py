@@ -45,6 +45,7 @@ class Code(StrEnum):
     UNEXPECTED = "unexpected"
     GAVE_UP = "gave_up"
     OFFSETS_MOVED = "offsets_moved"
+    TRANSACTION_HANGS = "transaction_hangs"
     CORRUPT_ENTRY = "corrupt_entry"
     PERMISSION_DENIED = "permission_denied"
     AUTHENTICATION_FAILED = "authentication_failed"
@@ -128,6 +129,13 @@ MEANINGS = {
         "refused",
         "ledger and group offset differ",
         "set the group offset back to the ledger's position with Kafka's tools while nothing runs",
+    ),
+    Code.TRANSACTION_HANGS: Meaning(
+        Reaction.STOP,
+        "refused",
+        "the brokers keep a transaction open that its coordinator has ended, or another producer one with offsets of "
+        "this group",
+        "find it with `kafka-transactions.sh find-hanging`, end it, and run again",
     ),
     Code.CORRUPT_ENTRY: Meaning(
         Reaction.STOP,

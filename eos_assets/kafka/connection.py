@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from eos_assets.deadlines import Deadline
+from eos_assets.deadlines import BROKER_WAIT_SECONDS, Deadline
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import Security
 from eos_assets.kafka.auth_errors import ClientErrors, unreachable
@@ -34,6 +34,8 @@ class Connection:
     security: Security = field(default_factory=Security)
     #: Whether topics must survive the loss of a broker, whatever a pipeline declares (EOS_PROFILE=production).
     production: bool = False
+    #: How long a run keeps trying while no broker answers (EOS_KAFKA_WAIT_SECONDS).
+    wait_seconds: float = BROKER_WAIT_SECONDS
 
     def config(self, **options: Any) -> dict[str, Any]:
         """A librdkafka configuration. Keyword names have underscores for dots."""

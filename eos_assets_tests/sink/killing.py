@@ -3,9 +3,10 @@
 import contextlib
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -13,10 +14,15 @@ import psutil
 from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
+from eos_assets.run.plan import make_plan
 from eos_assets.sink.job import NoFaults
 from eos_assets_tests.kafka.reading import read_pairs
 from eos_assets_tests.run.lab import Lab, declare
 from eos_assets_tests.sink.watcher import Seen
+from eos_assets_tests.waiting import wait_for
+
+#: A writer is killed each time when its partition has advanced by this share.
+SHARE = 0.2
 
 #: The source has three partitions. The numbers have no common divisor, so each source partition has records for each
 #: sink partition.
@@ -84,3 +90,56 @@ class StoppedAtMarks(NoFaults):
                     process.kill()
                     partition, number = map(int, file.name.split("-"))
                     yield partition, number
+
+
+@dataclass(frozen=True)
+class Named(NoFaults):
+    """No fault: each writer leaves its process id in a file that is named after its partition. The last fifth of a
+    partition is written only when every broker has been down, so that no broker comes too late."""
+
+    folder: str
+    sizes: dict[int, int]
+
+    def reach(self, failpoint: str, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
+        if failpoint == "after_init":
+            Path(self.folder, str(partition)).write_text(str(os.getpid()))
+        if failpoint == "after_commit" and start >= (1 - SHARE) * self.sizes[partition]:
+            wait_for(Path(self.folder, "bounced").exists, 300)
+
+
+@dataclass
+class Killer:
+    """Kills the writer of each partition whenever its position has advanced far enough."""
+
+    lab: Lab
+    folder: Path
+    sizes: dict[int, int]
+    kills: list[int] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.next = {p: int(size * SHARE) for p, size in self.sizes.items()}
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self) -> None:
+        while not self.done.wait(0.1):
+            try:
+                plans = make_plan(self.lab.pipeline, self.lab.connection)
+            except Exception:  # a broker is down
+                continue
+            for plan in plans:
+                if plan.lag and plan.position >= self.next[plan.partition]:
+                    self.kill(plan.partition)
+                    self.next[plan.partition] = plan.position + int(self.sizes[plan.partition] * SHARE)
+
+    def has_killed(self, count: int) -> bool:
+        return len(self.kills) >= count
+
+    def kill(self, partition: int) -> None:
+        pid = int((self.folder / str(partition)).read_text())
+        try:
+            os.kill(pid, signal.SIGKILL)
+            self.kills.append(partition)
+        except ProcessLookupError:
+            return  # it has just ended by itself

@@ -41,7 +41,12 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
             connection = connect(settings)
             return replace(connection, security=self.security()) if self.security_protocol else connection
         security = self.security() if self.security_protocol else credentials(settings)
-        return Connection(self.bootstrap_servers, security=security, production=settings.profile == "production")
+        return Connection(
+            self.bootstrap_servers,
+            security=security,
+            production=settings.profile == "production",
+            wait_seconds=settings.kafka_wait_seconds,
+        )
 
     def security(self) -> Security:
         for name, value, allowed in (

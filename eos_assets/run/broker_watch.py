@@ -1,0 +1,83 @@
+"""Watches whether the brokers answer while a run lasts: reports when they do not, and ends the run after a time."""
+
+import logging
+import threading
+import uuid
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+
+from eos_assets.context import PipelineContext
+from eos_assets.deadlines import Deadline
+from eos_assets.kafka.auth_errors import NoBrokerAnswers
+from eos_assets.kafka.connection import REQUEST_SECONDS
+
+logger = logging.getLogger(__name__)
+
+#: How often the brokers are asked, and how long they have for their answer.
+INTERVAL_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
+
+
+class BrokerWatch:
+    """Asks the brokers in a thread of its own.
+
+    The tasks of a job try for as long as their own deadlines allow, each of them and in each attempt. So the job of a
+    run whose brokers have not answered for `Connection.wait_seconds` is interrupted.
+    """
+
+    def __init__(self, context: PipelineContext) -> None:
+        self.context = context
+        #: Whether the brokers did not answer for too long.
+        self.gave_up = False
+        self._tag = f"eos-{uuid.uuid4().hex}"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="eos-brokers")
+
+    def __enter__(self) -> Self:
+        self.context.spark.addTag(self._tag)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self.context.spark.removeTag(self._tag)
+
+    def error(self) -> NoBrokerAnswers:
+        kafka = self.context.kafka
+        return NoBrokerAnswers(
+            f"No Kafka broker answered at {kafka.bootstrap_servers} for {kafka.wait_seconds:.0f} s. Nothing of an open "
+            "transaction is visible.",
+            "Check the brokers with `eos doctor`, and run again: the next run continues after the last commit.",
+        )
+
+    def _watch(self) -> None:
+        outage: Deadline | None = None
+        while not self._ended.wait(INTERVAL_SECONDS):
+            if self._answers():
+                if outage:
+                    self._warn("Kafka brokers answer again at %s")
+                outage = None
+            elif outage is None:
+                outage = Deadline(max(0.0, self.context.kafka.wait_seconds - ANSWER_SECONDS))
+                self._warn("No Kafka broker answers at %s: trying for %.0f s", self.context.kafka.wait_seconds)
+            if outage and outage.passed:
+                self.gave_up = True
+                self.context.spark.interruptTag(self._tag)
+                return
+
+    def _answers(self) -> bool:
+        ledger = self.context.names.ledger
+        try:
+            self.context.kafka.ask(lambda admin: admin.list_topics(ledger, timeout=REQUEST_SECONDS), ANSWER_SECONDS)
+        except KafkaException:
+            return False
+        return True
+
+    def _warn(self, message: str, *values: object) -> None:
+        if not self._ended.is_set():
+            fields = {"pipeline": self.context.pipeline.name}
+            logger.warning(message, self.context.kafka.bootstrap_servers, *values, extra=fields)
