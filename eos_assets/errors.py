@@ -61,6 +61,7 @@ class Code(StrEnum):
     MODULE_MISSING = "module_missing"
     WORKER_LOST = "worker_lost"
     KAFKA_UNAVAILABLE = "kafka_unavailable"
+    SPARK_LOST = "spark_lost"
     FILE_UNREADABLE = "file_unreadable"
     BATCH_TOO_LARGE = "batch_too_large"
 
@@ -211,6 +212,12 @@ MEANINGS = {
     ),
     Code.KAFKA_UNAVAILABLE: Meaning(
         Reaction.RETRY, "failed", "Spark's Kafka client lost its connection, or its range changed", "check the brokers"
+    ),
+    Code.SPARK_LOST: Meaning(
+        Reaction.STOP,
+        "failed",
+        "the Spark Connect server ended, or was started again and no longer has the session of the run",
+        "run again: the next run has a session of its own, and continues after the last commit",
     ),
     Code.FILE_UNREADABLE: Meaning(
         Reaction.RETRY,

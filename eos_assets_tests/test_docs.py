@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import importlib
 import importlib.metadata
 import inspect
 import re
@@ -236,6 +237,29 @@ def test_the_reports_of_spark_are_read_in_one_place() -> None:
     reading = re.compile(r"Traceback \\\(|(Authorization|Authentication)Exception|ExecutorLost|PythonException")
     readers = {path.name for path in (ROOT / "eos_assets").rglob("*.py") if reading.search(path.read_text())}
     assert readers == {"spark_errors.py"}
+
+
+def test_each_deadline_of_the_docs_is_that_of_the_code() -> None:
+    """Where a cell names a constant of seconds, the second column has its value."""
+    compared = 0
+    for row in rows("exactly-once.md", "what does not answer"):
+        for module, _, name in (code.rpartition(".") for code in code_in(row[3])):
+            if name.endswith("_SECONDS") and module:
+                seconds = getattr(importlib.import_module(f"eos_assets.{module}"), name)
+                assert row[1] == f"{seconds:.0f} s", name
+                compared += 1
+    assert compared == 8
+
+
+def test_each_fault_names_its_tests_and_they_exist() -> None:
+    named = {row[0]: row[4] for row in rows("faults.md", "code") if len(row) == 5}
+    for code, cell in named.items():
+        files = re.findall(r"\[([\w/.]+)\]\(\.\./eos_assets_tests/\1\)((?:,? `test_\w+`)+)", cell)
+        assert files, code
+        for file, names in files:
+            text = (ROOT / "eos_assets_tests" / file).read_text()
+            assert [name for name in code_in(names) if f"def {name}(" not in text] == [], code
+    assert {*named, "F16", "F27"} == {row[0] for row in rows("faults.md", "code")}
 
 
 def test_each_fault_that_a_test_cites_is_defined_and_no_other_is_called_tested() -> None:

@@ -3,6 +3,7 @@
 import logging
 import threading
 import uuid
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -44,7 +45,8 @@ class BrokerWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self.context.spark.removeTag(self._tag)
+        with suppress(Exception):  # Spark may have ended
+            self.context.spark.removeTag(self._tag)
 
     def error(self) -> NoBrokerAnswers:
         kafka = self.context.kafka
@@ -66,7 +68,8 @@ class BrokerWatch:
                 self._warn("No Kafka broker answers at %s: trying for %.0f s", self.context.kafka.wait_seconds)
             if outage and outage.passed:
                 self.gave_up = True
-                self.context.spark.interruptTag(self._tag)
+                with suppress(Exception):  # Spark may have ended
+                    self.context.spark.interruptTag(self._tag)
                 return
 
     def _answers(self) -> bool:

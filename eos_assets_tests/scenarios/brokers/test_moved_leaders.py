@@ -77,7 +77,9 @@ def test_a_broker_that_is_killed_is_replaced_by_another(
     count: int,
 ) -> None:
     """F7: the run ends before the killed broker comes back."""
-    monkeypatch.setitem(READER_OPTIONS, "kafka.max.partition.fetch.bytes", "20000")  # the first fetch brings few records
+    monkeypatch.setitem(
+        READER_OPTIONS, "kafka.max.partition.fetch.bytes", "20000"
+    )  # the first fetch brings few records
     lab = make_lab(spark, three_brokers, kind, count)
     lab.run(max_records=1)  # so that the coordinators exist
     run = Background(lab, Faults(failpoint=failpoint, action="stop", pid_folder=str(tmp_path)))
