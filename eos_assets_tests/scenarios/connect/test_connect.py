@@ -173,16 +173,16 @@ def test_a_killed_client_and_a_killed_server_leave_each_record_once(
     gate.unlink()
     started.unlink()
     produce(400)
-    with subprocess.Popen(command("run", name), env=environ, stderr=subprocess.PIPE, text=True) as client:
+    with subprocess.Popen(command("run", name), env=environ, stderr=subprocess.PIPE, text=True) as cut_off:
         wait_for(started.exists)
         assert server.process
         server.process.kill()
         killed = time.monotonic()
         gate.touch()
         server.start()
-        _, message = client.communicate(timeout=100)
+        _, message = cut_off.communicate(timeout=100)
         assert time.monotonic() - killed < 60
-    assert client.returncode == 1, message
+    assert cut_off.returncode == 1, message
     assert "Spark Connect server" in message
     assert "Traceback" not in message
     run_and_verify(800)
