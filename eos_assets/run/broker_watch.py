@@ -5,14 +5,18 @@ import threading
 import uuid
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
+from pyspark.sql.utils import is_remote
 
 from eos_assets.context import PipelineContext
 from eos_assets.deadlines import Deadline
 from eos_assets.kafka.auth_errors import NoBrokerAnswers
 from eos_assets.kafka.connection import REQUEST_SECONDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +41,7 @@ class BrokerWatch:
         self._thread = threading.Thread(target=self._watch, daemon=True, name="eos-brokers")
 
     def __enter__(self) -> Self:
-        self.context.spark.addTag(self._tag)
+        add_tag(self.context.spark, self._tag)
         self._thread.start()
         return self
 
@@ -46,7 +50,7 @@ class BrokerWatch:
     ) -> None:
         self._ended.set()
         with suppress(Exception):  # Spark may have ended
-            self.context.spark.removeTag(self._tag)
+            remove_tag(self.context.spark, self._tag)
 
     def error(self) -> NoBrokerAnswers:
         kafka = self.context.kafka
@@ -69,7 +73,7 @@ class BrokerWatch:
             if outage and outage.passed:
                 self.gave_up = True
                 with suppress(Exception):  # Spark may have ended
-                    self.context.spark.interruptTag(self._tag)
+                    interrupt(self.context.spark, self._tag)
                 return
 
     def _answers(self) -> bool:
@@ -84,3 +88,27 @@ class BrokerWatch:
         if not self._ended.is_set():
             fields = {"pipeline": self.context.pipeline.name}
             logger.warning(message, self.context.kafka.bootstrap_servers, *values, extra=fields)
+
+
+def add_tag(spark: "SparkSession", tag: str) -> None:
+    """Tag the jobs that this thread starts. A classic session would know the tag in this thread only, but its context
+    knows it everywhere."""
+    if is_remote():
+        spark.addTag(tag)
+    else:
+        spark.sparkContext.addJobTag(tag)
+
+
+def remove_tag(spark: "SparkSession", tag: str) -> None:
+    if is_remote():
+        spark.removeTag(tag)
+    else:
+        spark.sparkContext.removeJobTag(tag)
+
+
+def interrupt(spark: "SparkSession", tag: str) -> None:
+    """End the jobs with a tag, from any thread."""
+    if is_remote():
+        spark.interruptTag(tag)
+    else:
+        spark.sparkContext.cancelJobsWithTag(tag)
