@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
-from pyspark.sql.utils import is_remote
 
 from eos_assets.context import PipelineContext
 from eos_assets.deadlines import Deadline
@@ -36,12 +35,12 @@ class BrokerWatch:
         self.context = context
         #: Whether the brokers did not answer for too long.
         self.gave_up = False
-        self._tag = f"eos-{uuid.uuid4().hex}"
+        self._tag = JobTag(context.spark)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="eos-brokers")
 
     def __enter__(self) -> Self:
-        add_tag(self.context.spark, self._tag)
+        self._tag.add()
         self._thread.start()
         return self
 
@@ -49,8 +48,7 @@ class BrokerWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        with suppress(Exception):  # Spark may have ended
-            remove_tag(self.context.spark, self._tag)
+        self._tag.remove()
 
     def error(self) -> NoBrokerAnswers:
         kafka = self.context.kafka
@@ -72,8 +70,7 @@ class BrokerWatch:
                 self._warn("No Kafka broker answers at %s: trying for %.0f s", self.context.kafka.wait_seconds)
             if outage and outage.passed:
                 self.gave_up = True
-                with suppress(Exception):  # Spark may have ended
-                    interrupt(self.context.spark, self._tag)
+                self._tag.interrupt()
                 return
 
     def _answers(self) -> bool:
@@ -90,25 +87,28 @@ class BrokerWatch:
             logger.warning(message, self.context.kafka.bootstrap_servers, *values, extra=fields)
 
 
-def add_tag(spark: "SparkSession", tag: str) -> None:
-    """Tag the jobs that this thread starts. A classic session would know the tag in this thread only, but its context
+class JobTag:
+    """A tag on the Spark jobs of one thread, by which another thread can interrupt them."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self.spark = spark
+        self.name = f"eos-{uuid.uuid4().hex}"
+
+    def add(self) -> None:
+        (self.spark.addTag if remote() else self.spark.sparkContext.addJobTag)(self.name)
+
+    def remove(self) -> None:
+        with suppress(Exception):  # Spark may have ended
+            (self.spark.removeTag if remote() else self.spark.sparkContext.removeJobTag)(self.name)
+
+    def interrupt(self) -> None:
+        with suppress(Exception):  # Spark may have ended
+            (self.spark.interruptTag if remote() else self.spark.sparkContext.cancelJobsWithTag)(self.name)
+
+
+def remote() -> bool:
+    """Whether this is Spark Connect. A classic session knows a tag only in the thread that added it, but its context
     knows it everywhere."""
-    if is_remote():
-        spark.addTag(tag)
-    else:
-        spark.sparkContext.addJobTag(tag)
+    from pyspark.sql.utils import is_remote
 
-
-def remove_tag(spark: "SparkSession", tag: str) -> None:
-    if is_remote():
-        spark.removeTag(tag)
-    else:
-        spark.sparkContext.removeJobTag(tag)
-
-
-def interrupt(spark: "SparkSession", tag: str) -> None:
-    """End the jobs with a tag, from any thread."""
-    if is_remote():
-        spark.interruptTag(tag)
-    else:
-        spark.sparkContext.cancelJobsWithTag(tag)
+    return bool(is_remote())
