@@ -35,8 +35,8 @@ LOST = re.compile(
 ENDED = re.compile(r"SparkContext was shut down|has failed the maximum allowable number of times")
 #: What the client of Spark Connect reports when its server does not answer, or when another one answers in its place.
 SERVER_LOST = re.compile(r"StatusCode\.UNAVAILABLE|incorrect server side session identifier")
-#: Conditions of a server that does not know the session or the operation.
-HANDLE = "INVALID_HANDLE."
+#: Conditions of a server that does not know the session or the operation, and of a client that has noticed it.
+SESSION_LOST = ("INVALID_HANDLE.", "NO_ACTIVE_SESSION")
 CONNECTION = re.compile(
     r"(org\.apache\.kafka|java\.net|java\.io)\.[\w.]*Exception|java\.util\.concurrent\.TimeoutException"
 )
@@ -86,7 +86,7 @@ def classify(failure: BaseException) -> SparkFailure:
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
     if condition is None:
         return classify_jvm_error(text)
-    if condition.startswith(HANDLE):
+    if condition.startswith(SESSION_LOST):
         return SparkFailure(Code.SPARK_LOST, first_line(text))
     parameters = failure.getMessageParameters() or {}  # type: ignore[attr-defined]
     message = first_line(text)

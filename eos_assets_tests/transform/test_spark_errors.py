@@ -84,6 +84,7 @@ def test_a_job_that_ended_without_a_failed_task_is_retried(report: str) -> None:
         Exception("<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE"),
         Exception("Received incorrect server side session identifier for request."),
         Reported("[INVALID_HANDLE.SESSION_NOT_FOUND] x", "INVALID_HANDLE.SESSION_NOT_FOUND"),
+        Reported("[NO_ACTIVE_SESSION] x", "NO_ACTIVE_SESSION"),
     ],
 )
 def test_a_spark_connect_server_that_is_lost_ends_the_run(failure: Exception) -> None:
