@@ -21,6 +21,10 @@ DEFAULTS = {"log_level": 2, "reconnect.backoff.ms": 20, "reconnect.backoff.max.m
 METADATA_SECONDS = 10
 #: How long one request may take before it is sent again.
 REQUEST_SECONDS = 3.0
+#: After this time without a response, a reader or an admin client closes the connection and looks for another leader: a
+#: broker that is paused keeps its connections. By default it is a minute. A producer derives its own from its
+#: transaction timeout.
+SILENCE_MS = 15_000
 
 Response = TypeVar("Response")
 
@@ -49,7 +53,8 @@ class Connection:
         return self._new_admin()
 
     def _new_admin(self) -> AdminClient:
-        config: dict[str, Any] = {**self.config(), "error_cb": self.client_errors.record}
+        silence = {"socket.timeout.ms": SILENCE_MS}
+        config: dict[str, Any] = {**silence, **self.config(), "error_cb": self.client_errors.record}
         return AdminClient(config)
 
     def ask(self, request: Callable[[AdminClient], Response], seconds: float = TIMEOUT_SECONDS) -> Response:
