@@ -12,6 +12,7 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import MEANINGS, Code
+from eos_assets.kafka.connection import Connection
 from eos_assets.run.broker_watch import BrokerWatch
 from eos_assets.run.job import JobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
@@ -22,7 +23,8 @@ from eos_assets.sink.outcome import Outcome
 
 END = 10
 PIPELINE = pipeline(source=Topic("source"), sink=Topic("sink"), name="planned")(lambda records: records)
-CONTEXT: Any = PipelineContext(PIPELINE, None, None)  # type: ignore[arg-type]  # neither is used
+#: Spark is not used, and the brokers are not asked.
+CONTEXT: Any = PipelineContext(PIPELINE, None, Connection("kafka:9092"))  # type: ignore[arg-type]
 Work = Callable[[Sequence[PartitionPlan]], list[Outcome]]
 
 
