@@ -187,15 +187,14 @@ class Run:
     def _plan_again(self) -> list[PartitionPlan]:
         """Plan the next attempt. Brokers that do not answer are awaited, as in a job."""
         deadline = Deadline(self.context.kafka.wait_seconds)
-        while True:
+        while not self.brokers.gave_up:
             try:
                 return self.planner.plan()
             except (NoBrokerAnswers, PartitionUnreadable, KafkaException) as failure:
                 passes = not isinstance(failure, KafkaException) or is_transient(failure.args[0])
-                if self.brokers.gave_up:
-                    raise self.brokers.error() from failure
                 if not passes or deadline.passed:
                     raise
+        raise self.brokers.error()
 
     def _attempt(self, plans: list[PartitionPlan]) -> tuple[list[Outcome], bool]:
         """Run one job. Returns its outcomes, none if Spark gave it up, and whether it made progress."""
