@@ -14,6 +14,7 @@ import psutil
 from eos_assets.declare.options import Batching
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.topic import Topic
+from eos_assets.platform.folders import write_atomically
 from eos_assets.run.plan import make_plan
 from eos_assets.sink.job import NoFaults
 from eos_assets_tests.kafka.reading import read_pairs
@@ -102,7 +103,7 @@ class Named(NoFaults):
 
     def reach(self, failpoint: str, partition: int, start: int, run_attempt: int, task_attempt: int) -> None:
         if failpoint == "after_init":
-            Path(self.folder, str(partition)).write_text(str(os.getpid()))
+            write_atomically(Path(self.folder, str(partition)), str(os.getpid()))
         if failpoint == "after_commit" and start >= (1 - SHARE) * self.sizes[partition]:
             wait_for(Path(self.folder, "bounced").exists, 300)
 
@@ -134,6 +135,7 @@ class Killer:
                     self.next[plan.partition] = plan.position + int(self.sizes[plan.partition] * SHARE)
 
     def has_killed(self, count: int) -> bool:
+        assert self.thread.is_alive()
         return len(self.kills) >= count
 
     def kill(self, partition: int) -> None:
