@@ -6,6 +6,9 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
+#: How long a run keeps trying while no broker answers, unless EOS_KAFKA_WAIT_SECONDS is set.
+BROKER_WAIT_SECONDS = 180
+
 
 class Deadline:
     """A moment by which something must have happened."""

@@ -45,6 +45,7 @@ class Code(StrEnum):
     UNEXPECTED = "unexpected"
     GAVE_UP = "gave_up"
     OFFSETS_MOVED = "offsets_moved"
+    TRANSACTION_HANGS = "transaction_hangs"
     CORRUPT_ENTRY = "corrupt_entry"
     PERMISSION_DENIED = "permission_denied"
     AUTHENTICATION_FAILED = "authentication_failed"
@@ -60,6 +61,7 @@ class Code(StrEnum):
     MODULE_MISSING = "module_missing"
     WORKER_LOST = "worker_lost"
     KAFKA_UNAVAILABLE = "kafka_unavailable"
+    SPARK_LOST = "spark_lost"
     FILE_UNREADABLE = "file_unreadable"
     BATCH_TOO_LARGE = "batch_too_large"
 
@@ -128,6 +130,13 @@ MEANINGS = {
         "refused",
         "ledger and group offset differ",
         "set the group offset back to the ledger's position with Kafka's tools while nothing runs",
+    ),
+    Code.TRANSACTION_HANGS: Meaning(
+        Reaction.STOP,
+        "refused",
+        "the brokers keep a transaction open that its coordinator has ended, or another producer one with offsets of "
+        "this group",
+        "find it with `kafka-transactions.sh find-hanging`, end it, and run again",
     ),
     Code.CORRUPT_ENTRY: Meaning(
         Reaction.STOP,
@@ -203,6 +212,12 @@ MEANINGS = {
     ),
     Code.KAFKA_UNAVAILABLE: Meaning(
         Reaction.RETRY, "failed", "Spark's Kafka client lost its connection, or its range changed", "check the brokers"
+    ),
+    Code.SPARK_LOST: Meaning(
+        Reaction.STOP,
+        "failed",
+        "the Spark Connect server ended, or was started again and no longer has the session of the run",
+        "run again: the next run has a session of its own, and continues after the last commit",
     ),
     Code.FILE_UNREADABLE: Meaning(
         Reaction.RETRY,

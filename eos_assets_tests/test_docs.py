@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import importlib
 import importlib.metadata
 import inspect
 import re
@@ -238,13 +239,39 @@ def test_the_reports_of_spark_are_read_in_one_place() -> None:
     assert readers == {"spark_errors.py"}
 
 
+def test_each_deadline_of_the_docs_is_that_of_the_code() -> None:
+    """Where a cell names a constant, the second column has its value."""
+    compared = 0
+    for row in rows("exactly-once.md", "what does not answer"):
+        for module, _, name in (code.rpartition(".") for code in code_in(row[3])):
+            if name.endswith(("_SECONDS", "_MS")) and module:
+                value = getattr(importlib.import_module(f"eos_assets.{module}"), name)
+                assert row[1] == f"{value / (1000 if name.endswith('_MS') else 1):.0f} s", name
+                compared += 1
+    assert compared == 10
+
+
+def test_each_fault_names_its_tests_and_they_exist() -> None:
+    named = {row[0]: row[4] for row in rows("faults.md", "code") if len(row) == 5}
+    for code, cell in named.items():
+        files = re.findall(r"\[([\w/.]+)\]\(\.\./eos_assets_tests/\1\)((?:,? `test_\w+`)+)", cell)
+        assert files, code
+        for file, names in files:
+            text = (ROOT / "eos_assets_tests" / file).read_text()
+            assert [name for name in code_in(names) if f"def {name}(" not in text] == [], code
+    defined = {row[0] for row in rows("faults.md", "code")}
+    assert set(named) == defined - untested_faults()
+
+
+def untested_faults() -> set[str]:
+    (listed,) = re.findall(r"Not tested yet: (.*)\.", (ROOT / "docs" / "faults.md").read_text())
+    return set(re.findall(r"F\d+", listed))
+
+
 def test_each_fault_that_a_test_cites_is_defined_and_no_other_is_called_tested() -> None:
     cited = {
         code
         for path in (ROOT / "eos_assets_tests").rglob("test_*.py")
         for code in re.findall(r"\bF\d{1,2}\b", path.read_text())
     }
-    page = (ROOT / "docs" / "faults.md").read_text()
-    defined = {row[0] for row in rows("faults.md", "code")}
-    (untested,) = re.findall(r"Not tested yet: (.*)\.", page)
-    assert cited == defined - set(re.findall(r"F\d+", untested))
+    assert cited == {row[0] for row in rows("faults.md", "code")} - untested_faults()

@@ -23,6 +23,8 @@ from eos_assets.run.plan import make_plan
 from eos_assets.run.report import RunReport
 from eos_assets.run.run import RunOptions, run_pipeline
 
+#: How long the bars wait for the last positions.
+LAST_POSITIONS_SECONDS = 5.0
 COLOURS = {"committed": "green", "already_done": "green", "fenced": "yellow", "stale": "yellow"}
 
 
@@ -114,7 +116,7 @@ def run_with_progress(settings: Settings, pipeline: Pipeline, connection: Connec
             return run_pipeline(pipeline, start_session(settings), connection, options)
         finally:
             ended.set()
-            watcher.join()
+            watcher.join(LAST_POSITIONS_SECONDS)
 
 
 def follow_positions(

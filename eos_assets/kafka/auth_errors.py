@@ -76,11 +76,15 @@ def describe(error: KafkaError) -> str:
     return re.sub(r"\s*\((after|in state|install|[^()]*identical error)[^()]*\)", "", error.str()).rstrip(". ")
 
 
-def unreachable(servers: str, error: KafkaError, client_errors: ClientErrors) -> EosError:
+class NoBrokerAnswers(EosError):
+    """No broker of the cluster answers. A later call may succeed."""
+
+
+def unreachable(servers: str, error: KafkaError, client_errors: ClientErrors) -> NoBrokerAnswers:
     """The error for the user if no broker answers."""
     reasons = [describe(other) for other in client_errors.last if other.code() == KafkaError._TRANSPORT]
     why = f"{error.str()}; {reasons[-1]}" if reasons else error.str()
-    return EosError(
+    return NoBrokerAnswers(
         f"No Kafka broker answers at {servers}: {why}.",
         "Check the address and EOS_KAFKA_SECURITY_PROTOCOL, or start a local one with `eos up`.",
     )

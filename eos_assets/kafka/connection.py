@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from eos_assets.deadlines import Deadline
+from eos_assets.deadlines import BROKER_WAIT_SECONDS, Deadline
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import Security
 from eos_assets.kafka.auth_errors import ClientErrors, unreachable
@@ -21,6 +21,10 @@ DEFAULTS = {"log_level": 2, "reconnect.backoff.ms": 20, "reconnect.backoff.max.m
 METADATA_SECONDS = 10
 #: How long one request may take before it is sent again.
 REQUEST_SECONDS = 3.0
+#: After this time without a response, a reader or an admin client closes the connection and looks for another leader: a
+#: broker that is paused keeps its connections. By default it is a minute. A producer derives its own from its
+#: transaction timeout.
+SILENCE_MS = 15_000
 
 Response = TypeVar("Response")
 
@@ -34,6 +38,8 @@ class Connection:
     security: Security = field(default_factory=Security)
     #: Whether topics must survive the loss of a broker, whatever a pipeline declares (EOS_PROFILE=production).
     production: bool = False
+    #: How long a run keeps trying while no broker answers (EOS_KAFKA_WAIT_SECONDS).
+    wait_seconds: float = BROKER_WAIT_SECONDS
 
     def config(self, **options: Any) -> dict[str, Any]:
         """A librdkafka configuration. Keyword names have underscores for dots."""
@@ -47,7 +53,8 @@ class Connection:
         return self._new_admin()
 
     def _new_admin(self) -> AdminClient:
-        config: dict[str, Any] = {**self.config(), "error_cb": self.client_errors.record}
+        silence = {"socket.timeout.ms": SILENCE_MS}
+        config: dict[str, Any] = {**silence, **self.config(), "error_cb": self.client_errors.record}
         return AdminClient(config)
 
     def ask(self, request: Callable[[AdminClient], Response], seconds: float = TIMEOUT_SECONDS) -> Response:

@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from eos_assets.deadlines import Deadline
 from eos_assets.errors import Code, EosError
-from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.connection import SILENCE_MS, Connection
 from eos_assets.kafka.retries import retry_transient, retry_with_growing_timeout
 
 #: How long a partition may return nothing.
@@ -21,6 +21,7 @@ ASSIGNED_CONSUMER = {
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
+    "socket.timeout.ms": SILENCE_MS,
 }
 
 #: Topic and partition.

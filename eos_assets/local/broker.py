@@ -157,6 +157,12 @@ class KafkaCluster:
         assert process is not None
         process.kill()
 
+    def shut_down(self, broker_id: int) -> None:
+        """Stop one broker in an orderly way: it first hands over what it leads."""
+        process = self.nodes[broker_id - 1].process
+        assert process is not None
+        stop_servers([process])
+
     def restart(self, broker_id: int) -> None:
         """Start one broker that has ended, on the same ports, with the same data."""
         node = self.nodes[broker_id - 1]

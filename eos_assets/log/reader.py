@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
@@ -16,8 +16,23 @@ from eos_assets.log.provenance import ProvenanceMap
 
 TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
+#: How long the coordinator may take, when the stable offset has not arrived in time.
+PENDING_SECONDS = 5.0
 #: Up to this distance, reading the records in between is faster than seeking.
 NEARBY_OFFSETS = 1000
+
+
+class TransactionHangs(TaskError):
+    """A transaction with the group offset of a partition is open, although `init_transactions` has resolved all of this
+    partition's producer. Nothing may be written before it is known whether that offset counts."""
+
+    def __init__(self, source: str, partition: int) -> None:
+        super().__init__(
+            Code.TRANSACTION_HANGS,
+            f"the group offset of {source}/{partition} belongs to a transaction that is still open, although the "
+            "coordinator has ended those of this partition: find it with `kafka-transactions.sh find-hanging`, abort "
+            "it, and run again. Nothing was written",
+        )
 
 
 class CommittedReader:
@@ -95,10 +110,26 @@ class CommittedReader:
     def group_offset(self, partition: int, seconds: float = TIMEOUT_SECONDS) -> int | None:
         """The stable group offset. A read_committed consumer waits while a transaction that changes it is open."""
         source = TopicPartition(self.names.source, partition)
-        (committed,) = retry_transient(lambda: self.consumer.committed([source], timeout=seconds), seconds)
-        if committed.error:
-            raise KafkaException(committed.error)
-        return committed.offset if committed.offset >= 0 else None
+        try:
+            return committed_offset(self.consumer, source, seconds)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._TIMED_OUT or not self._coordinator_answers(source):
+                raise
+            try:  # it may have answered only now
+                return committed_offset(self.consumer, source, PENDING_SECONDS)
+            except KafkaException:
+                raise TransactionHangs(self.names.source, partition) from failure
+
+    def _coordinator_answers(self, source: TopicPartition) -> bool:
+        """Whether the coordinator of the group returns an offset that need not be stable."""
+        uncommitted = Consumer({**self.config, "isolation.level": "read_uncommitted"})
+        try:
+            committed_offset(uncommitted, source, PENDING_SECONDS)
+        except KafkaException:
+            return False
+        finally:
+            uncommitted.close()
+        return True
 
     def is_stable(self, topic: str, partition: int, offset: int, seconds: float = TIMEOUT_SECONDS) -> bool:
         """Whether no transaction is open at or before this offset. False also if no broker answers in time."""
@@ -144,3 +175,12 @@ class CommittedReader:
         raise TaskError(
             Code.TOPIC_UNREADABLE, f"offset {wanted} of {self.names.source}/{partition} could not be read again"
         )
+
+
+def committed_offset(consumer: Consumer, source: TopicPartition, seconds: float) -> int | None:
+    """The group offset of a partition, None if there is none."""
+    deadline = Deadline(seconds)
+    (committed,) = retry_transient(lambda: consumer.committed([source], deadline.remaining), seconds)
+    if committed.error:
+        raise KafkaException(committed.error)
+    return committed.offset if committed.offset >= 0 else None

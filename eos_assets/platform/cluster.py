@@ -14,16 +14,21 @@ from eos_assets.platform.settings import Settings
 def connect(settings: Settings) -> Connection:
     """The cluster of EOS_BOOTSTRAP_SERVERS, else the one that `eos up` started."""
     security = credentials(settings)
-    production = settings.profile == "production"
     if settings.bootstrap_servers:
-        return Connection(settings.bootstrap_servers, security=security, production=production)
+        return connection_to(settings.bootstrap_servers, security, settings)
     local = RunningServers(settings.home)
     address = local.serving_address("kafka")
     if address is None:
         raise EosError("No Kafka cluster is known.", "Start one with `eos up`, or set EOS_BOOTSTRAP_SERVERS.")
     if security.protocol == "PLAINTEXT":
         security = local.security() or security  # the administrator of a secured local cluster
-    return Connection(address, security=security, production=production)
+    return connection_to(address, security, settings)
+
+
+def connection_to(address: str, security: Security, settings: Settings) -> Connection:
+    """A connection to this address, with what the settings demand of every cluster."""
+    production = settings.profile == "production"
+    return Connection(address, security=security, production=production, wait_seconds=settings.kafka_wait_seconds)
 
 
 def credentials(settings: Settings) -> Security:

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from eos_assets.deadlines import BROKER_WAIT_SECONDS
 from eos_assets.errors import EosError
 from eos_assets.files.access import Access
 from eos_assets.files.limits import Limits
@@ -110,6 +111,9 @@ class Settings(BaseSettings):
     )
     kafka_port: Annotated[Port, DefaultText("the last one, at first 9092")] = Field(
         9092, description="first port of the brokers that `eos up` starts; each broker takes two"
+    )
+    kafka_wait_seconds: Limit = Field(
+        BROKER_WAIT_SECONDS, description="how long a run keeps trying while no broker answers, in seconds"
     )
     spark_connect_port: Annotated[Port, DefaultText(f"the last one, at first {CONNECT_PORT}")] = Field(
         CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts"

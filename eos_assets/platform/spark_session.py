@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: The time that a Spark Connect server may take to accept a connection.
 CONNECT_SECONDS = 5
+#: How often a client of Spark Connect repeats a request that the server does not answer: for half a minute, instead of
+#: PySpark's ten minutes. A server that was started again does not know the session anyway.
+RETRIES, LONGEST_PAUSE_MS = 10, 4000
 
 
 def start_session(settings: Settings, address: str = "", config: Mapping[str, Any] | None = None) -> "SparkSession":
@@ -60,8 +63,16 @@ def create_session(address: str, config: Mapping[str, Any]) -> "SparkSession":
             f"Spark session at {hide_token(address.partition('/;')[0])} failed to start: {hide_token(reason)}",
             "Check EOS_SPARK, and that its server is reachable.",
         ) from failure
+    if address.startswith("sc://"):
+        limit_retries(session)
     is_debugging_enabled()  # PySpark decides once whether errors name the line of code: here a session is active
     return session
+
+
+def limit_retries(session: "SparkSession") -> None:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE_MS)])
 
 
 def check_reachable(address: str) -> None:

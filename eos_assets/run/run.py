@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from eos_assets.context import PipelineContext
@@ -14,12 +15,15 @@ from eos_assets.deadlines import Deadline
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
+from eos_assets.kafka.auth_errors import NoBrokerAnswers
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
-from eos_assets.kafka.retries import retry_transient
+from eos_assets.kafka.reader import PartitionUnreadable
+from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
 from eos_assets.run.arrow_job import ArrowJobRunner
+from eos_assets.run.broker_watch import BrokerWatch
 from eos_assets.run.grow_topics import grow_own_topics
 from eos_assets.run.job import JobRunner, StatelessJobRunner
 from eos_assets.run.plan import PartitionPlan, Planner, describe_held_back
@@ -84,7 +88,8 @@ def run_pipeline(
     grow_own_topics(context, preflight.partitions)
     report = RunReport(options.run_id or uuid.uuid4().hex[:12], pipeline.name, options.mode)
     jobs = job_runner(context, options, preflight, report.run)
-    Run(context, planner, jobs, report, options.max_attempts).execute(preflight.plans)
+    with BrokerWatch(context) as brokers:
+        Run(context, planner, jobs, report, options.max_attempts, brokers).execute(preflight.plans)
     report.seconds = time.monotonic() - started
     return report
 
@@ -133,13 +138,20 @@ class Run:
     """One run of one pipeline: plan, attempt, react."""
 
     def __init__(
-        self, context: PipelineContext, planner: Planner, jobs: JobRunner, report: RunReport, max_attempts: int
+        self,
+        context: PipelineContext,
+        planner: Planner,
+        jobs: JobRunner,
+        report: RunReport,
+        max_attempts: int,
+        brokers: BrokerWatch,
     ) -> None:
         self.context = context
         self.planner = planner
         self.jobs = jobs
         self.report = report
         self.max_attempts = max_attempts
+        self.brokers = brokers
         self.poison_records = PoisonRecords(context, planner, jobs)
 
     def execute(self, plans: list[PartitionPlan]) -> None:
@@ -172,8 +184,20 @@ class Run:
             if fenced := {o.partition for o in outcomes if o.reaction is Reaction.WAIT}:
                 self._wait_for_other_run(fenced, goals)
             at_goal = {o.partition for o in outcomes if o.reaction is Reaction.DONE and o.next >= goals[o.partition]}
-            plans = [] if at_goal >= {p.partition for p in lagging} else self.planner.plan()
+            plans = [] if at_goal >= {p.partition for p in lagging} else self._plan_again()
         return True
+
+    def _plan_again(self) -> list[PartitionPlan]:
+        """Plan the next attempt. Brokers that do not answer are awaited, as in a job."""
+        deadline = Deadline(self.context.kafka.wait_seconds)
+        while not self.brokers.gave_up:
+            try:
+                return self.planner.plan()
+            except (NoBrokerAnswers, PartitionUnreadable, KafkaException) as failure:
+                passes = not isinstance(failure, KafkaException) or is_transient(failure.args[0])
+                if not passes or deadline.passed:
+                    raise
+        raise self.brokers.error()
 
     def _attempt(self, plans: list[PartitionPlan]) -> tuple[list[Outcome], bool]:
         """Run one job. Returns its outcomes, none if Spark gave it up, and whether it made progress."""
@@ -182,6 +206,8 @@ class Run:
         except EosError:
             raise
         except Exception as failure:
+            if self.brokers.gave_up:
+                raise self.brokers.error() from failure
             return [], self._react(failure, plans)
         self._record(outcomes)
         raised = {o.partition: o.reason for o in outcomes if o.reaction is Reaction.ISOLATE}
@@ -251,7 +277,7 @@ class Run:
         deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
         last: dict[int, int] = {}
         while not deadline.passed:
-            positions = {p.partition: p.position for p in self.planner.plan() if p.partition in fenced}
+            positions = {p.partition: p.position for p in self._plan_again() if p.partition in fenced}
             if all(positions[p] >= goals[p] for p in fenced):
                 return
             if positions != last:

@@ -19,6 +19,7 @@ from eos_assets.deadlines import Deadline, poll_until
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.producer import Producer
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.reader import TransactionHangs
 from eos_assets.sink.delivery import NothingToWrite
 from eos_assets.sink.errors import Fatal, call_transactional, watchdog
 from eos_assets.sink.job import Attempt
@@ -99,7 +100,10 @@ class Transaction:
         self.began_at = 0.0
         attempt.reach("after_commit", self.batch.start)
         # Step 6.
-        proven = attempt.reader.group_offset(attempt.partition)
+        try:
+            proven = attempt.reader.group_offset(attempt.partition)
+        except TransactionHangs as pending:  # the next attempt learns whether the coordinator has ended it
+            raise Fatal(f"partition {attempt.partition}: the commit of {next_offset} is not complete") from pending
         if proven is None or proven < next_offset:
             raise Fatal(f"partition {attempt.partition}: committed {next_offset}, but the group offset is {proven}")
         return entry

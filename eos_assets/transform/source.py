@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.connection import SILENCE_MS, Connection
 from eos_assets.kafka.offsets import OffsetRange
 from eos_assets.kafka.reader import READER_GROUP
 
@@ -22,6 +22,9 @@ READER_OPTIONS = {
     "kafka.fetch.max.bytes": str(64 << 20),
     # At the end of a topic the client would wait half a second for records beyond the range.
     "kafka.fetch.max.wait.ms": "10",
+    # As for the other readers: a broker that is paused keeps its connections.
+    "kafka.request.timeout.ms": str(SILENCE_MS),
+    "kafka.default.api.timeout.ms": str(2 * SILENCE_MS),
 }
 
 #: The columns that Spark's reader returns, also if there is nothing to read.

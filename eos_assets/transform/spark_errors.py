@@ -32,9 +32,11 @@ LOST = re.compile(
     r"|java\.lang\.OutOfMemoryError|TaskKilled|TaskResultLost"
 )
 #: The same for a job that ended without a failed task, in Spark's first line.
-ENDED = re.compile(
-    r"SparkContext was shut down|has failed the maximum allowable number of times|StatusCode\.UNAVAILABLE"
-)
+ENDED = re.compile(r"SparkContext was shut down|has failed the maximum allowable number of times")
+#: What the client of Spark Connect reports when its server does not answer, or when another one answers in its place.
+SERVER_LOST = re.compile(r"StatusCode\.UNAVAILABLE|incorrect server side session identifier")
+#: Conditions of a server that does not know the session or the operation, and of a client that has noticed it.
+SESSION_LOST = ("INVALID_HANDLE.", "NO_ACTIVE_SESSION")
 CONNECTION = re.compile(
     r"(org\.apache\.kafka|java\.net|java\.io)\.[\w.]*Exception|java\.util\.concurrent\.TimeoutException"
 )
@@ -84,6 +86,8 @@ def classify(failure: BaseException) -> SparkFailure:
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
     if condition is None:
         return classify_jvm_error(text)
+    if condition.startswith(SESSION_LOST):
+        return SparkFailure(Code.SPARK_LOST, first_line(text))
     parameters = failure.getMessageParameters() or {}  # type: ignore[attr-defined]
     message = first_line(text)
     if condition == RAISED:
@@ -142,6 +146,8 @@ def classify_python_error(text: str) -> SparkFailure:
 
 def classify_jvm_error(text: str) -> SparkFailure:
     """Classify an error that has neither a class nor a condition in Python."""
+    if SERVER_LOST.search("\n".join(text.splitlines()[:3])):
+        return SparkFailure(Code.SPARK_LOST, "the Spark Connect server does not answer, or does not know the session")
     task = TASK.search(text)
     kind = task.group(1) if task else text
     if LOST.match(kind) or ENDED.search(text.partition("\n")[0]):

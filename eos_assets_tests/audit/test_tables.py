@@ -127,6 +127,20 @@ def test_an_update_that_died_between_two_tables_is_completed_by_the_next(
     assert compare_with_ledger(tables).finding.holds
 
 
+def test_tables_whose_lake_was_away_are_completed_when_it_is_back(platform: Platform) -> None:
+    """F23: runs go on meanwhile, because the ledger is on the brokers."""
+    lab, tables, lake = platform.lab, tables_of(platform), Path(platform.lake)
+    lake.write_text("where the lake was, no folder can be created")
+    lab.fill(60)
+    assert lab.run().complete
+    with pytest.raises(Exception, match=lake.name):
+        tables.update()
+    lake.unlink()
+    tables.update()
+    assert tables.read("audit_deliveries").count() == 60
+    assert compare_with_ledger(tables).finding.holds
+
+
 def test_rows_that_were_deleted_come_back_without_new_ledger_entries(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

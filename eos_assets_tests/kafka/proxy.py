@@ -30,28 +30,38 @@ class Api(IntEnum):
     TXN_OFFSET_COMMIT = 28
 
 
+#: How often a held message looks whether it is released.
+HELD_SECONDS = 0.01
+
+
 @dataclass
 class Fault:
     """What happens to the first requests of one kind, or to their replies.
 
-    A lost one ends its connection, as a broken network does. A delayed one, and what follows it on its connection,
-    waits.
+    A lost one ends its connection, as a broken network does. A delayed or held one, and what follows it on its
+    connection, waits.
     """
 
     api: int
     what: Literal["request", "reply"]
     seconds: float | None = None
-    """How long it is delayed; None: it is lost."""
+    """How long it is delayed; None: it is lost, or held."""
+    released: threading.Event | None = None
+    """If given, it is held until this is set."""
     times: int = 1
     struck: int = 0
     passed: bool = False
-    """Whether a delayed one has been forwarded."""
+    """Whether a delayed or held one has been forwarded."""
 
     async def strike(self) -> None:
         self.struck += 1
-        if self.seconds is None:
+        if self.released is not None:
+            while not self.released.is_set():
+                await asyncio.sleep(HELD_SECONDS)
+        elif self.seconds is None:
             raise ConnectionResetError
-        await asyncio.sleep(self.seconds)
+        else:
+            await asyncio.sleep(self.seconds)
 
 
 #: API key and the frame of a response without its size → the frame to send instead.

@@ -12,6 +12,8 @@ from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import pipeline
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import MEANINGS, Code
+from eos_assets.kafka.connection import Connection
+from eos_assets.run.broker_watch import BrokerWatch
 from eos_assets.run.job import JobRunner
 from eos_assets.run.plan import PartitionPlan, Planner
 from eos_assets.run.report import RunReport
@@ -20,7 +22,8 @@ from eos_assets.sink.job import Job, Outcome
 
 END = 10
 PIPELINE = pipeline(source=Topic("source"), sink=Topic("sink"), name="planned")(lambda records: records)
-CONTEXT: Any = PipelineContext(PIPELINE, None, None)  # type: ignore[arg-type]  # neither is used
+#: Spark is not used, and the brokers are not asked.
+CONTEXT: Any = PipelineContext(PIPELINE, None, Connection("kafka:9092"))  # type: ignore[arg-type]
 Work = Callable[[Sequence[PartitionPlan]], list[Outcome]]
 
 
@@ -100,7 +103,7 @@ def test_a_run_retries_until_its_goals_are_reached_or_nothing_moves(
     jobs: list[Work], size: int, complete: bool, attempts: int, failures: int
 ) -> None:
     planner, report = Positions(), RunReport("run", PIPELINE.name, Mode.EXACTLY_ONCE)
-    run = Run(CONTEXT, planner, Script(planner, jobs, size), report, max_attempts=4)
+    run = Run(CONTEXT, planner, Script(planner, jobs, size), report, 4, BrokerWatch(CONTEXT))
     plans = planner.plan()
     assert run._reach_goals(plans, {plan.partition: plan.end for plan in plans}) is complete
     assert (report.attempts, len(report.failures)) == (attempts, failures)
@@ -110,7 +113,7 @@ def test_a_run_retries_until_its_goals_are_reached_or_nothing_moves(
 def test_a_refusal_is_logged_as_an_error_and_a_failed_attempt_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """Errors are in the result of `eos run` too, which leaves them out of the messages that it prints meanwhile."""
     planner, report = Positions(), RunReport("run", PIPELINE.name, Mode.EXACTLY_ONCE)
-    run = Run(CONTEXT, planner, Script(planner, [abort, refuse_first]), report, max_attempts=4)
+    run = Run(CONTEXT, planner, Script(planner, [abort, refuse_first]), report, 4, BrokerWatch(CONTEXT))
     plans = planner.plan()
     assert not run._reach_goals(plans, {plan.partition: plan.end for plan in plans})
     aborted, refused = "it is transaction_aborted", "it is offsets_moved"

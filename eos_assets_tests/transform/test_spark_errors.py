@@ -72,11 +72,23 @@ def test_each_report_of_the_jvm_has_its_code(report: str, code: Code) -> None:
     [
         "Job 7 cancelled because SparkContext was shut down",
         "Job aborted due to stage failure: ShuffleMapStage 3 has failed the maximum allowable number of times: 4.",
-        "<_InactiveRpcError of RPC that terminated with: status = StatusCode.UNAVAILABLE",
     ],
 )
 def test_a_job_that_ended_without_a_failed_task_is_retried(report: str) -> None:
     assert classify(Exception(report)).code is Code.WORKER_LOST
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Exception("<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE"),
+        Exception("Received incorrect server side session identifier for request."),
+        Reported("[INVALID_HANDLE.SESSION_NOT_FOUND] x", "INVALID_HANDLE.SESSION_NOT_FOUND"),
+        Reported("[NO_ACTIVE_SESSION] x", "NO_ACTIVE_SESSION"),
+    ],
+)
+def test_a_spark_connect_server_that_is_lost_ends_the_run(failure: Exception) -> None:
+    assert classify(failure).code is Code.SPARK_LOST
 
 
 def test_a_broker_that_does_not_answer_the_driver_is_retried() -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, PrivateAttr
 from eos_assets.errors import EosError
 from eos_assets.kafka.auth import DEFAULT_MECHANISM, OAUTH, ClientCredentials, Security
 from eos_assets.kafka.connection import Connection
-from eos_assets.platform.cluster import connect, credentials
+from eos_assets.platform.cluster import connect, connection_to, credentials
 from eos_assets.platform.settings import MECHANISMS, PROTOCOLS, Settings
 
 
@@ -45,7 +45,7 @@ class KafkaResource(ConfigurableResource):  # type: ignore[type-arg]
             connection = connect(settings)
             return replace(connection, security=self.security()) if self.security_protocol else connection
         security = self.security() if self.security_protocol else credentials(settings)
-        return Connection(self.bootstrap_servers, security=security, production=settings.profile == "production")
+        return connection_to(self.bootstrap_servers, security, settings)
 
     def security(self) -> Security:
         for name, value, allowed in (

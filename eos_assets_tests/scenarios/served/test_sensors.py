@@ -1,5 +1,7 @@
 """The sensors with a real daemon: a chain of pipelines, a failed run that is repeated, and a topic that grows."""
 
+import re
+
 import psutil
 import pytest
 from confluent_kafka.admin import NewPartitions
@@ -54,6 +56,32 @@ def test_a_failed_run_is_repeated_until_it_succeeds_and_a_new_partition_is_read(
     assert "SUCCESS" in [run.status for run in (*later, second)]
     assert dagster.partitions("moody-out") == ["0", "1"]
     assert served.report("verify", "moody", "--full")["holds"]
+
+
+def test_a_run_whose_process_was_killed_is_run_again(served: ServedStack) -> None:
+    """F22. Its writer may have died with it at any step."""
+    dagster = served.dagster
+    eventually(lambda: all(run.ended for run in dagster.runs("squares_job")))
+    before = {run.id for run in dagster.runs("squares_job")}
+    served.produce("datasource", [b"%d" % number for number in range(4 * 10**9, 4 * 10**9 + 200)])
+
+    def process() -> psutil.Process | None:
+        """The process of a run that has not ended."""
+        for run in dagster.runs("squares_job"):
+            if run.id not in before and run.status == "STARTED":
+                started = re.search(r"Started process for run \(pid: (\d+)\)", str(dagster.events(run.id)))
+                return psutil.Process(int(started[1])) if started else None
+        return None
+
+    killed = eventually(process)
+    assert killed
+    killed.kill()
+    killed.wait(10)
+    died = next(run.id for run in reversed(dagster.runs("squares_job")) if run.id not in before)
+    assert eventually(lambda: dagster.ended(died)) == "FAILURE"
+    eventually(lambda: served.count("datasink") == served.count("datasource"))
+    eventually(lambda: dagster.runs("squares_job")[0].status == "SUCCESS")
+    assert served.report("verify", "squares", "--full")["holds"]
 
 
 def test_a_run_that_died_with_its_daemon_is_run_again(served: ServedStack) -> None:
