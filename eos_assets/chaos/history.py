@@ -115,3 +115,21 @@ def fingerprint(key: bytes | None, value: bytes | None) -> int:
 
 def fingerprints(records: Iterable[tuple[bytes | None, bytes | None]]) -> Fingerprints:
     return np.array([fingerprint(key, value) for key, value in records], np.uint64)
+
+
+def count_operations(history: History) -> dict[str, int]:
+    """What a history holds, in numbers."""
+    completions = [
+        *(load.completion for load in history.loads),
+        *(run.completion for run in history.runs),
+        *(transaction.completion for transaction in history.transactions),
+    ]
+    return {
+        "records_loaded": sum(len(load.records) for load in history.loads),
+        "runs": len(history.runs),
+        "transactions_committed": len(history.committed),
+        "transactions_aborted": sum(each.completion is Completion.FAILED for each in history.transactions),
+        "operations_unknown": completions.count(Completion.UNKNOWN),
+        "outputs_committed": sum(len(part.offsets) for each in history.committed for part in each.outputs),
+        "records_read": sum(len(read.offsets) for read in history.reads),
+    }

@@ -14,7 +14,6 @@ from eos_assets.kafka.reader import PartitionId
 from eos_assets.log.ranges import OffsetRange
 
 
-
 @dataclass(frozen=True)
 class PartitionLog:
     """Everything that one reader received of one partition, in the order of receipt. It read all of [start, end)."""

@@ -1,0 +1,158 @@
+"""A soak: load and run under faults, then heal, drain, prove, and check the history."""
+
+import time
+
+from eos_assets.chaos.checker import find_anomalies
+from eos_assets.chaos.clients import Follower, Loader, read_topics
+from eos_assets.chaos.evidence import Event, committed_transactions, run_operations, transaction_operations
+from eos_assets.chaos.fault_plan import plan_faults
+from eos_assets.chaos.history import History, count_operations
+from eos_assets.chaos.injector import Injector
+from eos_assets.chaos.result import SoakOptions, SoakResult
+from eos_assets.chaos.runner import soaked
+from eos_assets.chaos.sampler import Sampler
+from eos_assets.chaos.samples import ProgressSample, Silence, longest_silence, memory_use
+from eos_assets.chaos.servers import SoakServers
+from eos_assets.chaos.trace import read_events
+from eos_assets.deadlines import poll_until
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.errors import EosError
+from eos_assets.kafka.admin import create_topics
+from eos_assets.platform.spark_session import start_session
+from eos_assets.verify.verify import verify_pipeline
+
+#: How long the first run, the last fill, and a healed pipeline may take, and the follower to read the last outputs.
+START_SECONDS, LOAD_SECONDS, DRAIN_SECONDS, READ_SECONDS = 120.0, 150.0, 300.0, 60.0
+POLL_SECONDS = 0.2
+
+
+class Soak:
+    """One soak on servers that are running. The caller may look at its activity, sampler and result meanwhile."""
+
+    def __init__(self, options: SoakOptions, pipeline: Pipeline, servers: SoakServers) -> None:
+        self.options = options
+        self.pipeline = soaked(pipeline)
+        self.servers = servers
+        self.connection = servers.connection
+        self.result = SoakResult(options)
+        #: What it is doing now, in words.
+        self.activity = "creating topics"
+        create_topics([self.pipeline.source, *self.pipeline.own_topics()], self.connection)
+        self.outputs = [*(sink.name for sink in self.pipeline.sinks), self.pipeline.names().dead_letters]
+        self.loader = Loader(self.connection, self.pipeline.source.name, options.rate)
+        self.follower = Follower(self.connection, self.outputs)
+        self.started = time.monotonic()
+        self.sampler = Sampler(self)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start; 0 until the first run has returned."""
+        return time.monotonic() - self.started
+
+    def run(self) -> SoakResult:
+        """Do everything. The servers are left running, without runners."""
+        self.activity = "starting the first run"
+        self.start_first_run()
+        self.started = time.monotonic()
+        try:
+            for client in (self.sampler, self.follower, self.loader):
+                client.start()
+            self.inject_faults()
+            self.drain()
+            self.prove()
+            self.check_history()
+        finally:
+            self.loader.end(0)
+            self.sampler.end()
+            self.follower.end()
+        self.result.seconds = self.elapsed
+        return self.result
+
+    def start_first_run(self) -> None:
+        """Return when a run has returned: then Spark is warm enough."""
+        runner = self.servers.launch()
+        returned = poll_until(
+            lambda: not runner.is_alive() or any(each["event"] == "returned" for each in self.events()),
+            START_SECONDS,
+            POLL_SECONDS,
+        )
+        if not returned or not runner.is_alive():
+            raise EosError(f"The first run did not return: {runner.log_tail()}", f"See {runner.log}.")
+
+    def events(self) -> list[Event]:
+        return read_events(self.servers.trace)
+
+    def inject_faults(self) -> None:
+        """Inject the planned faults while records are loaded. Afterwards everything is healed."""
+        chosen = self.options
+        plan = plan_faults(
+            chosen.seed, chosen.kinds, seconds=chosen.seconds, every=chosen.every, brokers=chosen.brokers
+        )
+        injector = Injector(self.servers, lambda partition: self.sampler.positions.get(partition, 0))
+        for planned in plan:
+            self.activity = "running"
+            time.sleep(max(0.0, planned.at - self.elapsed))
+            if self.elapsed >= chosen.seconds:
+                break
+            self.activity = f"injecting {planned.kind}"
+            self.result.faults.append(injector.inject(planned, self.started))
+        self.activity = "running"
+        time.sleep(max(0.0, chosen.seconds - self.elapsed))
+        if missing := [kind for kind in chosen.kinds if kind in {p.kind for p in plan} - set(self.result.struck)]:
+            self.result.failures.append(f"No fault of kind {', '.join(missing)} has struck.")
+
+    def drain(self) -> None:
+        """Stop loading, and wait until everything is committed."""
+        self.activity = "draining"
+        if not self.loader.end(LOAD_SECONDS):
+            self.result.failures.append(f"The loader did not end within {LOAD_SECONDS:g} s.")
+        self.result.loaded_at = self.elapsed
+        if not poll_until(self.is_drained, DRAIN_SECONDS, POLL_SECONDS):
+            self.result.failures.append(
+                f"{self.sampler.lag:,} records were not committed within {DRAIN_SECONDS:g} s after the last fault."
+            )
+        self.result.silences += [
+            longest_silence("run", self.result.progress, lambda each: each.committed, lambda each: each.lag > 0),
+            longest_silence("fill", self.result.progress, lambda each: each.loaded, self.is_loading),
+        ]
+        self.servers.end_runners()
+
+    def is_drained(self) -> bool:
+        """Whether nothing is left, according to a plan that was begun after the last fill."""
+        return self.sampler.planned_at > self.result.loaded_at and not self.sampler.lag
+
+    def is_loading(self, sample: ProgressSample) -> bool:
+        return sample.time < self.result.loaded_at
+
+    def prove(self) -> None:
+        """Evaluate every invariant and every declared check on all that was written."""
+        self.activity = "proving"
+        began = self.elapsed
+        spark = start_session(self.servers.settings, self.servers.spark.address)
+        try:
+            verification = verify_pipeline(self.pipeline, spark, self.connection, full=True)
+            declared = [check.finding(self.pipeline, spark, self.connection) for check in self.pipeline.checks]
+        finally:
+            spark.stop()
+        self.result.findings = [*verification.findings, *declared]
+        self.result.silences.append(Silence("verify", round(self.elapsed - began, 1), round(began, 1)))
+
+    def check_history(self) -> None:
+        """Read everything once more, and look for anomalies in what all clients have seen."""
+        self.activity = "checking the history"
+        source, events = self.pipeline.source.name, self.events()
+        reads = list(read_topics(self.connection, [source, *self.outputs], "final"))
+        if not self.follower.await_reads(reads, READ_SECONDS):
+            self.result.failures.append("The reader that followed the outputs did not receive the last ones.")
+        history = History(
+            source,
+            loads=self.loader.operations,
+            runs=run_operations(events),
+            transactions=transaction_operations(events),
+            reads=[*self.follower.operations, *reads],
+            committed=committed_transactions(self.connection, self.pipeline.names()),
+        )
+        self.result.anomalies = find_anomalies(history)
+        self.result.commits = [event["time"] - self.started for event in events if event["event"] == "committed"]
+        self.result.counts = count_operations(history)
+        self.result.memory = memory_use(self.result.memory_samples, self.options.seconds)
