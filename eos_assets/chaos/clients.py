@@ -16,6 +16,8 @@ from eos_assets.experiment.observation import plain_consumer, read_topic
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.reader import PartitionId
+from eos_assets.log import ledger
+from eos_assets.log.ledger import LedgerEntry
 
 #: The seconds that one fill takes. The loader ends between two of them.
 FILL_SECONDS = 4
@@ -72,50 +74,64 @@ def integers(start: int, end: int) -> Fingerprints:
 
 
 class Follower:
-    """A plain consumer of committed data that reads topics from their beginning, in a thread of its own."""
+    """A plain consumer of committed data that reads topics from their beginning, in a thread of its own.
+
+    It reads the ledger, too: the positions in its entries show the progress at once, also after an outage.
+    """
 
     NAME = "follower"
 
-    def __init__(self, connection: Connection, topics: Iterable[str]) -> None:
+    def __init__(self, connection: Connection, topics: Iterable[str], ledger_topic: str) -> None:
         self.operations: list[ReadOperation] = []
-        self.received = 0
-        self.failures: list[str] = []
-        self._ends: dict[PartitionId, int] = {(topic, p): 0 for topic in topics for p in connection.partitions(topic)}
+        #: Source partition → the position after its last committed transaction.
+        self.positions = dict.fromkeys(connection.partitions(ledger_topic), 0)
+        self.ledger_topic = ledger_topic
+        self._ends: dict[PartitionId, int] = {
+            (topic, p): 0 for topic in (*topics, ledger_topic) for p in connection.partitions(topic)
+        }
         self._consumer = plain_consumer(connection, GROUP, "read_committed")
         self._consumer.assign([TopicPartition(topic, p, 0) for topic, p in self._ends])
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True, name="chaos-follower")
+
+    @property
+    def committed(self) -> int:
+        """The source records that are committed. A fill leaves no holes between offsets."""
+        return sum(self.positions.values())
 
     def start(self) -> None:
         self._thread.start()
 
     def _read(self) -> None:
         while not self._ended.is_set():
-            messages = self._consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
             polled: dict[PartitionId, list[Message]] = defaultdict(list)
-            for message in messages:
-                error = message.error()
-                if error is None:
+            for message in self._consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS):
+                if message.error() is None:  # the others are ends of partitions and outages, after which it reads on
                     polled[message.topic() or "", message.partition() or 0].append(message)
-                elif error.name() != "_PARTITION_EOF":
-                    self.failures.append(error.str())
             for partition, received in polled.items():
-                operation = read_operation(self.NAME, partition, self._ends[partition], received)
-                self.operations.append(operation)
-                self._ends[partition] = operation.end
-                self.received += len(received)
+                self._receive(partition, received)
+
+    def _receive(self, partition: PartitionId, received: list[Message]) -> None:
+        topic, number = partition
+        if topic == self.ledger_topic:
+            entry = ledger.read(received[-1])
+            self.positions[number] = entry.next if isinstance(entry, LedgerEntry) else entry.start
+            return
+        operation = read_operation(self.NAME, partition, self._ends[partition], received)
+        self.operations.append(operation)
+        self._ends[partition] = operation.end
 
     def await_reads(self, reads: Iterable[ReadOperation], seconds: float) -> bool:
         """Wait until every record that these reads returned has been received."""
         last = {(read.topic, read.partition): int(read.offsets[-1]) for read in reads if len(read.offsets)}
-        wanted = {partition: offset for partition, offset in last.items() if partition in self._ends}
         return poll_until(
-            lambda: all(self._ends[partition] > offset for partition, offset in wanted.items()), seconds, POLL_SECONDS
+            lambda: all(self._ends[partition] > offset for partition, offset in last.items()), seconds, POLL_SECONDS
         )
 
     def end(self) -> None:
         self._ended.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._consumer.close()
 
 

@@ -15,7 +15,7 @@ KINDS = {
     "double-run": "a second process runs the same pipeline for some seconds",
 }
 #: The failpoints of the writer at which a worker may be struck.
-STEPS = ("after_init", "mid_produce", "after_offsets", "before_commit", "after_commit")
+STEPS = ("mid_produce", "after_offsets", "before_commit", "after_commit")
 #: Within these, the duration of a fault in seconds is drawn.
 DURATIONS = {"kill-broker": (0.5, 3.0), "pause-broker": (1.0, 12.0), "kill-run": (0.5, 5.0), "double-run": (4.0, 10.0)}
 #: The time between two faults varies by this share.

@@ -14,8 +14,6 @@ from eos_assets.sink.job import NoFaults
 
 #: What an order makes a worker do.
 KILL, RAISE, STOP = "kill", "raise", "stop"
-#: The step before which a transaction cannot be committed.
-LAST_STEP = "before_commit"
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,10 @@ class ObedientFaults(NoFaults):
         transaction = TransactionId(self.run, run_attempt, task_attempt, partition, start)
         if failpoint == "after_commit":
             write_event(folder, "committed", id=transaction)
-        elif failpoint == LAST_STEP:
-            write_event(folder, "aborted" if action in (KILL, RAISE) else "committing", id=transaction)
+        elif action in (KILL, RAISE):
+            write_event(folder, "aborted", id=transaction)
+        elif failpoint == "before_commit":
+            write_event(folder, "committing", id=transaction)
         if action is None:
             return
         orders.report(Strike(os.getpid(), partition, start))

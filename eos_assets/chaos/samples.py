@@ -1,6 +1,6 @@
 """What a soak samples: positions, lag and the memory of its processes; and what they say about silence and growth."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -22,7 +22,6 @@ class ProgressSample:
     #: The sum of the positions of all source partitions.
     committed: int
     lag: int
-    received: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class Silence:
-    """The longest time in which a command reported no progress although there was something to do."""
+    """The longest time in which a command made no progress although there was something to do."""
 
     command: str
     seconds: float
@@ -87,20 +86,13 @@ def median_bytes(values: Iterable[int]) -> int:
     return int(median(ordered)) if ordered else 0
 
 
-def longest_silence(
-    command: str,
-    samples: Sequence[ProgressSample],
-    progress: Callable[[ProgressSample], int],
-    is_busy: Callable[[ProgressSample], bool],
-) -> Silence:
-    """The longest time from one progress to the next one, or to the last sample, while there was something to do."""
-    longest = Silence(command, 0.0, 0.0)
-    since = samples[0].time if samples else 0.0
-    for before, after in pairwise(samples):
-        if not is_busy(before):
-            since = before.time
-        if after.time - since > longest.seconds:
-            longest = Silence(command, round(after.time - since, 1), round(since, 1))
-        if progress(after) != progress(before):
-            since = after.time
-    return longest
+def longest_silence(command: str, moments: Iterable[float], end: float) -> Silence:
+    """The longest time without progress, of which these are the moments, from the start of the soak to `end`."""
+    steps = pairwise([0.0, *sorted(moment for moment in moments if 0 <= moment < end), end])
+    began, until = max(steps, key=lambda step: step[1] - step[0])
+    return Silence(command, round(until - began, 1), round(began, 1))
+
+
+def progress_moments(samples: Iterable[ProgressSample]) -> list[float]:
+    """The moments at which more was loaded than before."""
+    return [after.time for before, after in pairwise(samples) if after.loaded > before.loaded]

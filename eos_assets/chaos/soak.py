@@ -11,7 +11,7 @@ from eos_assets.chaos.injector import Injector
 from eos_assets.chaos.result import SoakOptions, SoakResult
 from eos_assets.chaos.runner import soaked
 from eos_assets.chaos.sampler import Sampler
-from eos_assets.chaos.samples import ProgressSample, Silence, longest_silence, memory_use
+from eos_assets.chaos.samples import Silence, longest_silence, memory_use, progress_moments
 from eos_assets.chaos.servers import SoakServers
 from eos_assets.chaos.trace import read_events
 from eos_assets.deadlines import poll_until
@@ -40,7 +40,7 @@ class Soak:
         create_topics([self.pipeline.source, *self.pipeline.own_topics()], self.connection)
         self.outputs = [*(sink.name for sink in self.pipeline.sinks), self.pipeline.names().dead_letters]
         self.loader = Loader(self.connection, self.pipeline.source.name, options.rate)
-        self.follower = Follower(self.connection, self.outputs)
+        self.follower = Follower(self.connection, self.outputs, self.pipeline.names().ledger)
         self.started = time.monotonic()
         self.sampler = Sampler(self)
 
@@ -48,6 +48,11 @@ class Soak:
     def elapsed(self) -> float:
         """Seconds since the start; 0 until the first run has returned."""
         return time.monotonic() - self.started
+
+    @property
+    def lag(self) -> int:
+        """The loaded records that are not committed yet."""
+        return max(0, self.loader.loaded - self.follower.committed)
 
     def run(self) -> SoakResult:
         """Do everything. The servers are left running, without runners."""
@@ -88,7 +93,7 @@ class Soak:
         plan = plan_faults(
             chosen.seed, chosen.kinds, seconds=chosen.seconds, every=chosen.every, brokers=chosen.brokers
         )
-        injector = Injector(self.servers, lambda partition: self.sampler.positions.get(partition, 0))
+        injector = Injector(self.servers, lambda partition: self.follower.positions.get(partition, 0))
         for planned in plan:
             self.activity = "running"
             time.sleep(max(0.0, planned.at - self.elapsed))
@@ -107,22 +112,17 @@ class Soak:
         if not self.loader.end(LOAD_SECONDS):
             self.result.failures.append(f"The loader did not end within {LOAD_SECONDS:g} s.")
         self.result.loaded_at = self.elapsed
-        if not poll_until(self.is_drained, DRAIN_SECONDS, POLL_SECONDS):
+        if not poll_until(lambda: not self.lag, DRAIN_SECONDS, POLL_SECONDS):
             self.result.failures.append(
-                f"{self.sampler.lag:,} records were not committed within {DRAIN_SECONDS:g} s after the last fault."
+                f"{self.lag:,} records were not committed within {DRAIN_SECONDS:g} s after the last fault."
             )
-        self.result.silences += [
-            longest_silence("run", self.result.progress, lambda each: each.committed, lambda each: each.lag > 0),
-            longest_silence("fill", self.result.progress, lambda each: each.loaded, self.is_loading),
-        ]
+        drained_at = self.elapsed
         self.servers.end_runners()
-
-    def is_drained(self) -> bool:
-        """Whether nothing is left, according to a plan that was begun after the last fill."""
-        return self.sampler.planned_at > self.result.loaded_at and not self.sampler.lag
-
-    def is_loading(self, sample: ProgressSample) -> bool:
-        return sample.time < self.result.loaded_at
+        self.result.commits = [each["time"] - self.started for each in self.events() if each["event"] == "committed"]
+        self.result.silences += [
+            longest_silence("run", self.result.commits, drained_at),
+            longest_silence("fill", progress_moments(self.result.progress), self.result.loaded_at),
+        ]
 
     def prove(self) -> None:
         """Evaluate every invariant and every declared check on all that was written."""
@@ -153,6 +153,5 @@ class Soak:
             committed=committed_transactions(self.connection, self.pipeline.names()),
         )
         self.result.anomalies = find_anomalies(history)
-        self.result.commits = [event["time"] - self.started for event in events if event["event"] == "committed"]
         self.result.counts = count_operations(history)
         self.result.memory = memory_use(self.result.memory_samples, self.options.seconds)

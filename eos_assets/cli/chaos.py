@@ -148,8 +148,8 @@ def state(soak: Soak) -> dict[str, str]:
         "activity": soak.activity,
         "faults": f"{len(faults)}",
         "loaded": f"{soak.loader.loaded:,}",
-        "committed": f"{sum(soak.sampler.positions.values()):,}",
-        "lag": f"{soak.sampler.lag:,}",
+        "committed": f"{soak.follower.committed:,}",
+        "lag": f"{soak.lag:,}",
         "last fault": f"{last.planned.kind}: {last.struck}" if last else "none",
     }
 
