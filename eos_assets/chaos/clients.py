@@ -33,7 +33,6 @@ class Loader:
         self.topic = topic
         self.rate = rate
         self.operations: list[LoadOperation] = []
-        self.failures: list[str] = []
         #: The records that were acknowledged.
         self.loaded = 0
         self._next = 0
@@ -44,25 +43,29 @@ class Loader:
         self._thread.start()
 
     def _load(self) -> None:
+        while not (self._fill() and self._ended.is_set()):
+            continue
+
+    def _fill(self) -> bool:
+        """Fill for some seconds, and return whether every record was acknowledged."""
+        before = self.loaded
+
+        def progress(acknowledged: int) -> None:
+            self.loaded = before + acknowledged
+
         count = max(1, int(self.rate * FILL_SECONDS))
-        while not self._ended.is_set():
-            before = self.loaded
-
-            def progress(acknowledged: int, before: int = before) -> None:
-                self.loaded = before + acknowledged
-
-            try:
-                filled = fill(self.connection, self.topic, count, rate=self.rate, progress=progress)
-            except (EosError, KafkaException) as failure:
-                self.failures.append(str(failure))
-                self.operations.append(LoadOperation(Completion.UNKNOWN, np.empty(0, np.uint64)))
-                continue
-            # The topic now holds all integers below `next`, also those of a fill before that failed.
-            self.operations.append(LoadOperation(Completion.OK, integers(self._next, filled.next)))
-            self._next = self.loaded = filled.next
+        try:
+            filled = fill(self.connection, self.topic, count, rate=self.rate, progress=progress)
+        except (EosError, KafkaException):
+            self.operations.append(LoadOperation(Completion.UNKNOWN, np.empty(0, np.uint64)))
+            return False
+        # The topic now holds all integers below `next`, also those of a fill before that failed.
+        self.operations.append(LoadOperation(Completion.OK, integers(self._next, filled.next)))
+        self._next = self.loaded = filled.next
+        return True
 
     def end(self, seconds: float) -> bool:
-        """End after the current fill. Returns whether it has ended in time."""
+        """End after the current fill, or after the one that completes it. Returns whether it has ended in time."""
         self._ended.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()

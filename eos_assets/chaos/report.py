@@ -1,9 +1,7 @@
 """The report of a soak: one HTML file that needs no other file."""
 
-from collections.abc import Iterable, Sequence
 from html import escape
 
-from eos_assets.chaos.fault_plan import KINDS
 from eos_assets.chaos.result import SoakResult
 from eos_assets.chaos.samples import MemoryUse
 from eos_assets.chaos.timeline import draw_svg
@@ -14,8 +12,8 @@ MEGABYTE = 1 << 20
 HOLDS = "Every invariant holds, and the history has no anomaly."
 READING = (
     "A bar of the first panel is a fault, from its injection until it was healed; a hollow one struck nobody. "
-    "Commits are those that a worker learned about. The lag is read from the brokers: during an outage it keeps its "
-    "last value."
+    "Commits are those that a worker learned about. The lag is what was acknowledged to the loader and is "
+    "not in the ledger yet."
 )
 
 
@@ -52,17 +50,17 @@ def counts(result: SoakResult) -> list[tuple[str, str]]:
     return [(name.replace("_", " "), f"{count:,}") for name, count in result.counts.items()]
 
 
-def faults(result: SoakResult) -> Iterable[Sequence[str]]:
-    for fault in result.faults:
-        planned = fault.planned
-        struck = fault.struck or "nobody"
-        yield (
-            f"{planned.number}",
-            f"{planned.kind}: {KINDS[planned.kind]}",
+def faults(result: SoakResult) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{fault.planned.number}",
+            fault.planned.kind,
             f"{fault.began:.1f}",
             f"{fault.ended:.1f}",
-            struck,
+            fault.struck or "nobody",
         )
+        for fault in result.faults
+    ]
 
 
 def finding(each: Finding) -> tuple[str, str, str]:

@@ -68,6 +68,7 @@ def run_until(ended: threading.Event, instructions: Instructions) -> None:
         committed = [[entry.partition, entry.start, entry.next] for entry in report.entries]
         reason = "" if report.complete else (report.failures or ["gave up"])[-1]
         write_event(folder, "returned", run=run, completion=Completion.OK, committed=committed, reason=reason)
+    spark.stop()  # the server need not keep the session
 
 
 def main() -> None:

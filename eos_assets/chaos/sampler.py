@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from eos_assets.chaos.samples import MemorySample, ProgressSample, resident_bytes
+from eos_assets.chaos.samples import MemorySample, ProgressSample, memory_of
 
 if TYPE_CHECKING:
     from eos_assets.chaos.soak import Soak
@@ -63,7 +63,7 @@ class Sampler:
     def sample_memory(self) -> None:
         processes = {**self.soak.servers.processes(), "eos chaos": [psutil.Process(os.getpid())]}
         for role, members in processes.items():
-            self.soak.result.memory_samples.append(MemorySample(self.now, role, resident_bytes(members)))
+            self.soak.result.memory_samples.append(MemorySample(self.now, role, memory_of(members)))
 
     @property
     def now(self) -> float:

@@ -26,7 +26,7 @@ class ProgressSample:
 
 @dataclass(frozen=True)
 class MemorySample:
-    """The resident memory of all processes of one role at one moment."""
+    """The memory of all processes of one role at one moment."""
 
     time: float
     role: str
@@ -55,14 +55,16 @@ class Silence:
     began: float
 
 
-def resident_bytes(processes: Iterable[psutil.Process]) -> int:
-    """The resident memory of these processes. Those that have ended have none."""
+def memory_of(processes: Iterable[psutil.Process]) -> int:
+    """The memory of these processes. What several of them share is counted once, where the system knows it (Linux);
+    those that have ended have none."""
     total = 0
     for process in processes:
         try:
-            total += process.memory_info().rss
+            memory = process.memory_full_info()
         except psutil.Error:
             continue
+        total += getattr(memory, "pss", memory.rss)
     return total
 
 

@@ -42,6 +42,8 @@ class SoakServers:
             folder / "spark", port=self.port.number, settings=self.settings, env=self.environment
         )
         self.runners: list[ServerProcess] = []
+        #: Those that were killed, or asked to end.
+        self.dismissed: set[ServerProcess] = set()
         self._open = ExitStack()
 
     @property
@@ -91,17 +93,29 @@ class SoakServers:
         """The runners that have not ended, the newest last."""
         return [runner for runner in self.runners if runner.is_alive()]
 
+    def kill_runners(self) -> None:
+        """Kill all runners, as a crash would."""
+        for runner in self.living():
+            self.dismissed.add(runner)
+            runner.kill()
+
     def keep_one_runner(self) -> None:
         """Ask all runners but the newest one to end after their run. Start one if none lives."""
         living = self.living()
         for runner in living[:-1]:
+            self.dismissed.add(runner)
             runner.terminate()
         if not living:
             self.launch()
 
     def end_runners(self) -> None:
         """Let the runners end their last run."""
+        self.dismissed |= {*self.living()}
         stop_servers(self.living(), END_SECONDS)
+
+    def failed_runners(self) -> list[ServerProcess]:
+        """The runners that ended although nobody asked them to."""
+        return [runner for runner in self.runners if runner not in self.dismissed and not runner.is_alive()]
 
     def end(self) -> None:
         """Stop all runners at once, and let stopped workers end."""

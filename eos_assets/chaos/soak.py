@@ -112,17 +112,25 @@ class Soak:
         if not self.loader.end(LOAD_SECONDS):
             self.result.failures.append(f"The loader did not end within {LOAD_SECONDS:g} s.")
         self.result.loaded_at = self.elapsed
-        if not poll_until(lambda: not self.lag, DRAIN_SECONDS, POLL_SECONDS):
+        if not poll_until(self.is_drained, DRAIN_SECONDS, POLL_SECONDS):
             self.result.failures.append(
                 f"{self.lag:,} records were not committed within {DRAIN_SECONDS:g} s after the last fault."
             )
         drained_at = self.elapsed
         self.servers.end_runners()
+        self.result.failures += [
+            f"{each.name} ended by itself, see {each.log}." for each in self.servers.failed_runners()
+        ]
         self.result.commits = [each["time"] - self.started for each in self.events() if each["event"] == "committed"]
         self.result.silences += [
             longest_silence("run", self.result.commits, drained_at),
             longest_silence("fill", progress_moments(self.result.progress), self.result.loaded_at),
         ]
+
+    def is_drained(self) -> bool:
+        """Whether everything is committed. If no runner lives, another one is started."""
+        self.servers.keep_one_runner()
+        return not self.lag
 
     def prove(self) -> None:
         """Evaluate every invariant and every declared check on all that was written."""

@@ -95,7 +95,7 @@ def draw_lag(axes: "Axes", result: SoakResult) -> None:
 
 
 def draw_memory(axes: "Axes", result: SoakResult) -> None:
-    """Draw the resident memory of each role."""
+    """Draw the memory of each role."""
     roles: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for sample in result.memory_samples:
         roles[sample.role].append((sample.time, sample.bytes / MEGABYTE))
@@ -103,4 +103,4 @@ def draw_memory(axes: "Axes", result: SoakResult) -> None:
         axes.plot(*zip(*points, strict=True), label=role, color=COLOURS[number % len(COLOURS)])
     if roles:
         axes.legend(loc="upper left", ncols=len(roles), frameon=False)
-    axes.set_title("resident memory, in MiB", loc="left")
+    axes.set_title("memory, in MiB", loc="left")
