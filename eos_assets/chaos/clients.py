@@ -1,14 +1,14 @@
 """The clients of a soak: a loader that fills the source, and a reader that follows the outputs meanwhile."""
 
 import threading
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from eos_assets.chaos.history import Completion, Fingerprints, LoadOperation, ReadOperation, fingerprints
+from eos_assets.chaos.history import Completion, Fingerprints, LoadOperation, ReadOperation, fingerprint, fingerprints
 from eos_assets.deadlines import poll_until
 from eos_assets.errors import EosError
 from eos_assets.experiment.fill import fill
@@ -141,17 +141,20 @@ class Follower:
 def read_operation(reader: str, partition: PartitionId, start: int, received: list[Message]) -> ReadOperation:
     """What a reader received of one partition, from the end of its last read on."""
     offsets = np.array([message.offset() for message in received], np.int64)
-    end = int(offsets[-1]) + 1 if received else start
     records = fingerprints((message.key(), message.value()) for message in received)
-    return ReadOperation(reader, *partition, start, end, offsets, records)
+    return ReadOperation(reader, *partition, start, int(offsets[-1]) + 1, offsets, records)
 
 
 def read_topics(connection: Connection, topics: Iterable[str], reader: str) -> Iterator[ReadOperation]:
-    """Read topics from beginning to end with a plain consumer of committed data."""
+    """Read topics from beginning to end with a plain consumer of committed data. Records are not kept."""
     for topic in topics:
         ends = stable_ends(connection, topic, connection.partitions(topic))
-        received: dict[int, list[Message]] = {partition: [] for partition in ends}
+        offsets = {partition: array("q") for partition in ends}
+        records = {partition: array("Q") for partition in ends}
         for message in read_topic(connection, topic, "read_committed"):
-            received[message.partition() or 0].append(message)
+            partition = message.partition() or 0
+            offsets[partition].append(message.offset() or 0)
+            records[partition].append(fingerprint(message.key(), message.value()))
         for partition, end in ends.items():
-            yield replace(read_operation(reader, (topic, partition), 0, received[partition]), end=end)
+            columns = np.array(offsets[partition], np.int64), np.array(records[partition], np.uint64)
+            yield ReadOperation(reader, topic, partition, 0, end, *columns)

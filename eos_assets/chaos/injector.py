@@ -110,9 +110,10 @@ class Injector:
     def strike(self, step: str, action: str) -> Strike | None:
         """Order the next worker that arrives at a step to fail there, and wait until it has."""
         self.orders.give(step, action)
-        poll_until(self.orders.struck, ORDER_SECONDS, POLL_SECONDS)
-        self.orders.withdraw()
-        return self.orders.struck()  # also of a worker that arrived at the last moment
+        strike = poll_until(self.orders.struck, ORDER_SECONDS, POLL_SECONDS)
+        if strike or self.orders.withdraw():
+            return strike
+        return poll_until(self.orders.struck, ORDER_SECONDS, POLL_SECONDS)  # a worker arrived at the last moment
 
     def await_position(self, strike: Strike) -> None:
         poll_until(lambda: self.position(strike.partition) > strike.start, TAKEOVER_SECONDS, POLL_SECONDS)

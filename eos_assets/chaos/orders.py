@@ -37,8 +37,13 @@ class Orders:
         self.strike.unlink(missing_ok=True)
         write_atomically(self.order, json.dumps({"step": step, "action": action}))
 
-    def withdraw(self) -> None:
-        self.order.unlink(missing_ok=True)
+    def withdraw(self) -> bool:
+        """Take the order back. Returns False if a worker has claimed it already."""
+        try:
+            self.order.unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def struck(self) -> Strike | None:
         """The strike of the last order, if a worker has obeyed it."""

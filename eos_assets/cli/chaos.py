@@ -21,7 +21,7 @@ from eos_assets.chaos.report import HOLDS, counts, html, silences
 from eos_assets.chaos.result import SoakOptions, SoakResult
 from eos_assets.chaos.sampler import Repeated
 from eos_assets.chaos.servers import SoakServers
-from eos_assets.chaos.soak import Soak
+from eos_assets.chaos.soak import Soak, SoakStatus
 from eos_assets.cli import verify
 from eos_assets.cli.console import console
 from eos_assets.cli.demo import sweep
@@ -128,10 +128,10 @@ def choose(
 def shown(soak: Soak, stderr: Console) -> Iterator[None]:
     """Show a soak while it runs: a table that changes or, where there is no terminal, a line now and then."""
     if stderr.is_terminal:
-        with Live(get_renderable=lambda: table(soak), console=stderr, refresh_per_second=2):
+        with Live(get_renderable=lambda: table(cells(soak.status())), console=stderr, refresh_per_second=2):
             yield
         return
-    lines = Repeated("chaos-lines", lambda: stderr.print(line(soak), markup=False, soft_wrap=True), LINE_SECONDS)
+    lines = Repeated("chaos-lines", lambda: print_line(cells(soak.status()), stderr), LINE_SECONDS)
     lines.start()
     try:
         yield
@@ -139,32 +139,28 @@ def shown(soak: Soak, stderr: Console) -> Iterator[None]:
         lines.end()
 
 
-def state(soak: Soak) -> dict[str, str]:
+def cells(status: SoakStatus) -> dict[str, str]:
     """What is shown of a soak while it runs."""
-    faults = [fault for fault in soak.result.faults if fault.struck]
-    last = faults[-1] if faults else None
     return {
-        "elapsed": f"{soak.elapsed:.0f} s",
-        "activity": soak.activity,
-        "faults": f"{len(faults)}",
-        "loaded": f"{soak.loader.loaded:,}",
-        "committed": f"{soak.follower.committed:,}",
-        "lag": f"{soak.lag:,}",
-        "last fault": f"{last.planned.kind}: {last.struck}" if last else "none",
+        "elapsed": f"{status.seconds:.0f} s",
+        "activity": status.activity,
+        "faults": f"{status.faults}",
+        "loaded": f"{status.loaded:,}",
+        "committed": f"{status.committed:,}",
+        "lag": f"{status.lag:,}",
+        "last fault": status.last_fault,
     }
 
 
-def table(soak: Soak) -> Table:
-    shown = state(soak)
-    grid = Table(title=f"eos chaos, {soak.options.pipeline}, seed {soak.options.seed}", title_justify="left")
-    for name in shown:
-        grid.add_column(name)
-    grid.add_row(*shown.values())
+def table(shown_cells: dict[str, str]) -> Table:
+    grid = Table(*shown_cells)
+    grid.add_row(*shown_cells.values())
     return grid
 
 
-def line(soak: Soak) -> str:
-    return ", ".join(f"{name} {value}" for name, value in state(soak).items())
+def print_line(shown_cells: dict[str, str], stderr: Console) -> None:
+    text = ", ".join(f"{name} {value}" for name, value in shown_cells.items())
+    stderr.print(text, markup=False, soft_wrap=True)
 
 
 def show(result: SoakResult, page: Path) -> None:

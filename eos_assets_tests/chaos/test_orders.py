@@ -50,9 +50,10 @@ def test_a_worker_fails_at_the_ordered_step_and_the_next_one_does_not(tmp_path: 
 def test_a_withdrawn_order_strikes_nobody(tmp_path: Path) -> None:
     orders = Orders(tmp_path)
     orders.give("mid_produce", RAISE)
-    orders.withdraw()
+    assert orders.withdraw()
     commit(tmp_path)
     assert orders.struck() is None
+    assert not orders.withdraw(), "nothing is left to withdraw"
 
 
 @pytest.mark.parametrize(("step", "known"), [("before_commit", Completion.FAILED), ("after_commit", Completion.OK)])

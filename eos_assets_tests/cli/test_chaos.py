@@ -1,12 +1,15 @@
 """`eos chaos` refuses what makes no sense before it starts any server."""
 
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from eos_assets.chaos.fault_plan import KINDS
-from eos_assets.cli.chaos import chaos_command
+from eos_assets.chaos.soak import SoakStatus
+from eos_assets.cli.chaos import cells, chaos_command, table
 from eos_assets.errors import EosError
 
 
@@ -36,3 +39,12 @@ def test_an_unknown_fault_is_answered_with_the_known_ones() -> None:
     error = CliRunner().invoke(chaos_command, ["--faults", "kill-broker,flood"]).stderr
     assert "flood" in error
     assert all(kind in error for kind in KINDS)
+
+
+def test_the_table_shows_the_status() -> None:
+    status = SoakStatus(12.3, "running", 2, "abort: worker 7", 12_000, 11_000, 1_000)
+    console = Console(width=200, file=io.StringIO())
+    console.print(table(cells(status)))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert all(text in shown for text in ("12 s", "running", "12,000", "11,000", "1,000", "abort: worker 7"))
