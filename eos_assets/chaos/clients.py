@@ -43,17 +43,17 @@ class Loader:
         self._thread.start()
 
     def _load(self) -> None:
-        while not (self._fill() and self._ended.is_set()):
+        count = max(1, int(self.rate * FILL_SECONDS))
+        while not (self.fill(count) and self._ended.is_set()):
             continue
 
-    def _fill(self) -> bool:
-        """Fill for some seconds, and return whether every record was acknowledged."""
+    def fill(self, count: int) -> bool:
+        """Fill at the rate, and return whether every record was acknowledged."""
         before = self.loaded
 
         def progress(acknowledged: int) -> None:
             self.loaded = before + acknowledged
 
-        count = max(1, int(self.rate * FILL_SECONDS))
         try:
             filled = fill(self.connection, self.topic, count, rate=self.rate, progress=progress)
         except (EosError, KafkaException):

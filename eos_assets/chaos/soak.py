@@ -25,6 +25,8 @@ from eos_assets.verify.verify import verify_pipeline
 #: How long the first run, the last fill, and a healed pipeline may take, and the follower to read the last outputs.
 START_SECONDS, LOAD_SECONDS, DRAIN_SECONDS, READ_SECONDS = 120.0, 150.0, 300.0, 60.0
 POLL_SECONDS = 0.2
+#: The records that are loaded before the soak.
+FIRST_RECORDS = 100
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Soak:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start, which is when the first run has returned."""
+        """Seconds since the start, which is when the first run has committed."""
         return time.monotonic() - self.started
 
     @property
@@ -94,15 +96,16 @@ class Soak:
         return self.result
 
     def start_first_run(self) -> None:
-        """Return when a run has returned: then Spark is warm enough."""
+        """Run over a few records, so that the soak does not begin with a cold Spark."""
+        self.loader.fill(FIRST_RECORDS)
         runner = self.servers.launch()
-        returned = poll_until(
-            lambda: not runner.is_alive() or any(each["event"] == "returned" for each in self.events()),
+        committed = poll_until(
+            lambda: not runner.is_alive() or any(each["event"] == "committed" for each in self.events()),
             START_SECONDS,
             POLL_SECONDS,
         )
-        if not returned or not runner.is_alive():
-            raise EosError(f"The first run did not return: {runner.log_tail()}", f"See {runner.log}.")
+        if not committed or not runner.is_alive():
+            raise EosError(f"The first run committed nothing: {runner.log_tail()}", f"See {runner.log}.")
 
     def events(self) -> list[Event]:
         return read_events(self.servers.trace)
