@@ -3,12 +3,12 @@
 It is a pure function in the manner of Jepsen's checkers. It reads no topic and trusts no report: an acknowledgement is
 held against what was committed, and what was committed against what readers of committed data received.
 
-The history must end with reads of the source and of every output topic, after all transactions have ended.
+The history must end after everything that was loaded has been committed, with reads of the source and of every output.
 
 `lost_write`
-    What was acknowledged is not there. A loaded record is not in the source; a record of the source is between two
-    committed transactions; a range that a run reported as committed, or a transaction whose commit returned, is not
-    committed; or a reader that read past the outputs of a committed transaction received none of them.
+    What was acknowledged is not there. A loaded record is not in the source; a record of the source is in no committed
+    transaction; a range that a run reported as committed, or a transaction whose commit returned, is not committed; or
+    a reader that read past the outputs of a committed transaction received none of them.
 `aborted_read`
     A reader received a record that no committed transaction wrote, or a transaction is committed of which its worker
     knows that it was aborted.
@@ -79,11 +79,15 @@ def lost_loads(history: IndexedHistory) -> Iterator[str]:
 
 
 def lost_ranges(history: IndexedHistory) -> Iterator[str]:
-    """Source records between two committed transactions."""
+    """Source records that no committed transaction covers."""
     for log in history.source_logs:
-        for one, two in pairwise(history.covered.get(log.partition, ())):
-            for offset in log.offsets[(log.offsets >= one.end) & (log.offsets < two.start)]:
-                yield f"{log.topic}/{log.partition} offset {offset} is in no committed transaction"
+        offsets = np.unique(log.offsets)
+        is_covered = np.zeros(len(offsets), bool)
+        for each in history.covered.get(log.partition, ()):
+            low, high = np.searchsorted(offsets, [each.start, each.end])
+            is_covered[low:high] = True
+        for offset in offsets[~is_covered]:
+            yield f"{log.topic}/{log.partition} offset {offset} is in no committed transaction"
 
 
 def lost_commits(history: IndexedHistory) -> Iterator[str]:

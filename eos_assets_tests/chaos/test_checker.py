@@ -20,7 +20,7 @@ from eos_assets.chaos.history import (
     fingerprints,
 )
 from eos_assets.log.ranges import OffsetRange
-from eos_assets_tests.chaos.histories import SOURCE, history, numbers, read, records, transaction
+from eos_assets_tests.chaos.histories import SOURCE, history, read, records, transaction
 
 Mutation = Callable[[History], None]
 
@@ -52,6 +52,10 @@ def lose_a_range(mutated: History) -> None:
         for index, each in enumerate(mutated.reads):
             if (each.topic, each.partition) == (output.topic, output.partition):
                 mutated.reads[index] = without(each, *output.offsets)
+
+
+def never_commit_the_last_record(mutated: History) -> None:
+    mutated.reads.append(read("final", SOURCE, 1, 12, 13, 12))
 
 
 def lose_an_acknowledged_range(mutated: History) -> None:
@@ -93,9 +97,12 @@ def tear_a_transaction_across_topics(mutated: History) -> None:
 
 
 def load_a_record_twice(mutated: History) -> None:
-    end = 12
-    again = records(SOURCE, 0, numbers(3))
-    mutated.reads.append(ReadOperation("final", SOURCE, 0, end, end + 1, numbers(end), again))
+    """The last offset holds a record of an earlier one."""
+    mutated.loads[0] = replace(mutated.loads[0], records=mutated.loads[0].records[:-1])
+    index = last_read(mutated, "final", SOURCE, 0)
+    doubled = mutated.reads[index].records.copy()
+    doubled[-1] = doubled[3]
+    mutated.reads[index] = replace(mutated.reads[index], records=doubled)
 
 
 def commit_a_range_twice(mutated: History) -> None:
@@ -140,6 +147,7 @@ def read_another_record_at_an_offset(mutated: History) -> None:
 MUTATIONS: list[tuple[Mutation, str]] = [
     (lose_a_loaded_record, "lost_write"),
     (lose_a_range, "lost_write"),
+    (never_commit_the_last_record, "lost_write"),
     (lose_an_acknowledged_range, "lost_write"),
     (lose_an_acknowledged_commit, "lost_write"),
     (lose_all_outputs_of_a_transaction, "lost_write"),
