@@ -16,6 +16,8 @@ KINDS = {
 }
 #: The failpoints of the writer at which a worker may be struck.
 STEPS = ("mid_produce", "after_offsets", "before_commit", "after_commit")
+#: Those at which another run can take over the transaction.
+OPEN_STEPS = STEPS[:-1]
 #: Within these, the duration of a fault in seconds is drawn.
 DURATIONS = {"kill-broker": (0.5, 3.0), "pause-broker": (1.0, 12.0), "kill-run": (0.5, 5.0), "double-run": (4.0, 10.0)}
 #: The time between two faults varies by this share.
@@ -48,7 +50,8 @@ def plan_faults(
     at = every * chance.uniform(1 - JITTER, 1)
     while at < seconds:
         kind = next(order)
-        step, broker = chance.choice(STEPS), chance.randint(1, brokers)
+        step = chance.choice(OPEN_STEPS if kind == "fence" else STEPS)
+        broker = chance.randint(1, brokers)
         duration = round(chance.uniform(*DURATIONS.get(kind, (0, 0))), 1)
         planned.append(PlannedFault(len(planned) + 1, kind, round(at, 1), step, broker, duration))
         at += every * chance.uniform(1 - JITTER, 1 + JITTER)

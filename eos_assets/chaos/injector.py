@@ -1,11 +1,11 @@
 """Injects the faults of a plan, one after the other, and heals each of them."""
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+
+import psutil
 
 from eos_assets.chaos.fault_plan import PlannedFault
 from eos_assets.chaos.orders import KILL, RAISE, STOP, Orders, Strike
@@ -16,6 +16,8 @@ from eos_assets.deadlines import poll_until
 ORDER_SECONDS = 20.0
 #: How long a stopped worker waits for the run that takes over.
 TAKEOVER_SECONDS = 25.0
+#: How long a worker takes at most from its report to its stop.
+STOP_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 
@@ -127,5 +129,8 @@ def describe(strike: Strike | None, fault: PlannedFault) -> str:
 
 
 def resume(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
+    """Let a worker continue that stops itself. A signal that came before it has stopped would be lost."""
+    with suppress(psutil.NoSuchProcess):
+        worker = psutil.Process(pid)
+        poll_until(lambda: worker.status() == psutil.STATUS_STOPPED, STOP_SECONDS, POLL_SECONDS)
+        worker.resume()

@@ -15,7 +15,7 @@ LEAST_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class ProgressSample:
-    """What was loaded, committed and read at one moment, in seconds since the start of the soak."""
+    """What was loaded and committed at one moment, in seconds since the start of the soak."""
 
     time: float
     loaded: int

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from eos_assets.chaos.fault_plan import DURATIONS, JITTER, KINDS, STEPS, plan_faults
+from eos_assets.chaos.fault_plan import DURATIONS, JITTER, KINDS, OPEN_STEPS, STEPS, plan_faults
 from eos_assets.sink.job import FAILPOINTS
 
 
@@ -36,3 +36,4 @@ def test_only_the_chosen_kinds_brokers_and_durations_occur() -> None:
     low, high = DURATIONS["kill-broker"]
     assert all(low <= fault.seconds <= high for fault in planned if fault.kind == "kill-broker")
     assert all(not fault.seconds for fault in planned if fault.kind == "fence")
+    assert {fault.step for fault in planned if fault.kind == "fence"} == set(OPEN_STEPS)
