@@ -49,6 +49,7 @@ SECTIONS = {
         "fill": "Write integers into a topic, each exactly once.",
         "files": "Generate files of transactions, and announce files.",
         "experiment": "Compare the three deliveries under the same failures.",
+        "chaos": "Run a pipeline under random faults, and prove that nothing is lost.",
     },
 }
 COMMANDS = [name for commands in SECTIONS.values() for name in commands]

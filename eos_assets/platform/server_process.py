@@ -50,6 +50,13 @@ class ServerProcess:
                 process.kill()
             process.wait(10)
 
+    def terminate(self) -> None:
+        """Ask the process to end, without waiting for it."""
+        process = self.handle()
+        if process:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+
     def pause(self) -> None:
         process = self.handle()
         if process:

@@ -2,8 +2,12 @@
 
 import gc
 import importlib
+import os
+import signal
 import socket
+import time
 from collections.abc import Callable
+from types import FrameType
 
 from eos_assets.worker import prepare_worker
 
@@ -14,6 +18,9 @@ PRELOADED = (
     "eos_assets.sink.arrow_task",
     "eos_assets.verify.totals.topic_pass",
 )
+
+#: Spark ends a worker after a minute without a task, and a daemon without workers ends after this time.
+IDLE_SECONDS = 60.0
 
 #: Runs one task, from its socket and whether the JVM is authenticated, and returns an exit code.
 RunTask = Callable[[socket.socket, bool], int]
@@ -41,6 +48,27 @@ def wrap_worker(run_task: RunTask) -> RunTask:
     return worker
 
 
+def end_when_idle(seconds: float) -> None:
+    """End this daemon when it has had no worker for this time.
+
+    Each session of Spark Connect has a daemon of its own, which Spark keeps until the server ends, long after the
+    session. If a session goes on, Spark starts another daemon. A timer is not inherited by the workers that are forked.
+    """
+    busy_at = time.monotonic()
+
+    def look(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal busy_at
+        try:
+            os.waitpid(-1, os.WNOHANG)
+            busy_at = time.monotonic()
+        except ChildProcessError:  # no worker lives
+            if time.monotonic() - busy_at >= seconds:
+                os._exit(0)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, seconds / 4, seconds / 4)
+
+
 def serve() -> None:
     from pyspark import daemon
 
@@ -48,6 +76,7 @@ def serve() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a worker collects garbage after every task, and skips frozen objects
+    end_when_idle(IDLE_SECONDS)
     daemon.worker = wrap_worker(daemon.worker)  # type: ignore[assignment]
     daemon.manager()
 

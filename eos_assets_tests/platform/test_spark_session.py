@@ -131,6 +131,44 @@ def test_a_worker_that_spark_leaves_ends_quietly() -> None:
     assert errors == b""
 
 
+DAEMON_WITH_A_WORKER = """
+import os, signal, time
+from eos_assets.platform.worker_startup import end_when_idle
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as Spark's daemon does
+if os.fork() == 0:
+    time.sleep(1)
+    os._exit(0)
+end_when_idle(0.1)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_a_daemon_ends_when_its_last_worker_has_ended_and_not_before() -> None:
+    started = time.monotonic()
+    run = subprocess.run([sys.executable, "-c", DAEMON_WITH_A_WORKER], timeout=30, check=False)
+    assert run.returncode == 0
+    assert time.monotonic() - started >= 1
+
+
+def test_spark_starts_another_daemon_when_one_has_ended(spark: SparkSession) -> None:
+    def parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"parent": [os.getppid()]})
+
+    def daemon() -> int:
+        (row,) = spark.range(0, 1, numPartitions=1).mapInArrow(parents, "parent long").collect()
+        return int(row.parent)
+
+    ended = psutil.Process(daemon())
+    for worker in ended.children():
+        worker.kill()  # as Spark ends workers without tasks
+    ended.kill()
+    wait_for(lambda: not ended.is_running() or ended.status() == psutil.STATUS_ZOMBIE)
+    assert daemon() != ended.pid
+
+
 def test_workers_read_no_archives_before_each_task(spark: SparkSession) -> None:
     """Spark's zips and jars on a worker's path would be read again before every task."""
 
