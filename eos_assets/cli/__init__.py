@@ -41,6 +41,7 @@ SECTIONS = {
     "Look": {
         "trace": "Show where a record came from, or what became of it.",
         "audit": "Update, rebuild or query the audit tables.",
+        "exporter": "Serve the metrics of the pipelines to Prometheus.",
     },
     "Experiment": {
         "demo": "Run the main job on servers that it starts.",

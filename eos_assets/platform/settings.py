@@ -107,6 +107,9 @@ class Settings(BaseSettings):
     spark_connect_port: Annotated[Port, DefaultText(f"the last one, at first {CONNECT_PORT}")] = Field(
         CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts"
     )
+    exporter_port: Annotated[Port, DefaultText("the last one, at first 9464")] = Field(
+        9464, description="port of the exporter of metrics, also of the one that `eos up` starts"
+    )
     files_root: Folder | None = Field(
         None, description="folder below which `file:` references may lead; without it none is followed"
     )
