@@ -39,6 +39,7 @@ SECTIONS = {
         "checks": "Evaluate all asset checks headless, as CI would.",
     },
     "Look": {
+        "history": "Show what the runs of a pipeline have committed.",
         "trace": "Show where a record came from, or what became of it.",
         "audit": "Update, rebuild or query the audit tables.",
         "exporter": "Serve the metrics of the pipelines to Prometheus.",

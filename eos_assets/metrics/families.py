@@ -161,14 +161,14 @@ def fresh_within(states: Iterable[PipelineState]) -> Metric:
 def proofs(states: list[PipelineState]) -> Iterator[Metric]:
     yield per_pipeline(
         "eos_proof_timestamp_seconds",
-        "When the invariants were last evaluated, by the offsets of the group eos/<pipeline>/last-proof. Absent before "
+        "When the invariants were last evaluated, by the offsets of the group eos/<pipeline>/last-proof. 0 before "
         "the first proof.",
-        ((state, state.proof.evaluated_at) for state in states),
+        ((state, state.proof.evaluated_at or 0) for state in states),
     )
     yield per_pipeline(
         "eos_proof_held_timestamp_seconds",
-        "When a proof last held. Absent if none ever did.",
-        ((state, state.proof.held_at) for state in states),
+        "When a proof last held; 0 if none ever did.",
+        ((state, state.proof.held_at or 0) for state in states),
     )
     yield per_pipeline(
         "eos_proof_holds",
