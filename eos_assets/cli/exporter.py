@@ -8,6 +8,7 @@ from types import FrameType
 import click
 from prometheus_client import CollectorRegistry, generate_latest
 
+from eos_assets.cli.log_output import log_messages, stderr_console
 from eos_assets.cli.options import json_option, module_option
 from eos_assets.declare.registry import choose_pipelines
 from eos_assets.errors import EosError
@@ -49,13 +50,19 @@ def exporter_command(names: tuple[str, ...], host: str, port: int | None, once: 
     if host in LOOPBACK_HOSTS:
         require_free(port, EXPORTER_PURPOSE, EXPORTER_SETTING)
     signal.signal(signal.SIGTERM, interrupt)
+    with log_messages(stderr_console()):
+        serve_until_stopped(reader, host, port)
+
+
+def serve_until_stopped(reader: ClusterReader, host: str, port: int) -> None:
     try:
         server = serve(registry_of(reader.read), host, port)
     except OSError as error:
         raise EosError(
             f"The exporter cannot listen on {host}:{port}: {error.strerror}.", f"Use another {EXPORTER_SETTING}."
         ) from error
-    click.echo(f"http://{host}:{port}/metrics shows {', '.join(pipeline.name for pipeline in pipelines)}.", err=True)
+    names = ", ".join(one.pipeline.name for one in reader.readers)
+    stderr_console().print(f"http://{host}:{port}/metrics shows {names}.", soft_wrap=True, markup=False)
     try:
         signal.pause()
     except KeyboardInterrupt:

@@ -22,13 +22,7 @@ FIGURES = ("transactions", "records_in", "records_out", "skipped", "dead")
 
 @click.command("history")
 @pipeline_options
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="At most this number of runs, the newest ones.",
-)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this number of runs.")
 @json_option
 def history_command(pipeline: str, limit: int, as_json: bool) -> None:
     """Show what the runs of PIPELINE have committed, newest last: ranges, records, attempts, code versions and times.

@@ -4,8 +4,8 @@ import signal
 from types import FrameType
 
 import click
-from rich.console import Console
 
+from eos_assets.cli.log_output import stderr_console
 from eos_assets.cli.options import module_option
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.cli.status import show_servers
@@ -53,7 +53,7 @@ def up_command(
     --module holds until `eos down`; name a lasting one in pyproject.toml.
     """
     settings = Settings.load()
-    stderr = Console(stderr=True, highlight=False)
+    stderr = stderr_console()
     found = bool(find_pipelines(settings.modules))
     if dagster and not found:
         stderr.print(f"No pipeline was found, so Dagster shows none. {NAME_MODULES}", markup=False)

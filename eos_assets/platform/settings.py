@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
@@ -20,6 +20,7 @@ from eos_assets.platform.setting_types import (
     CONNECT_PORT,
     PREFIX,
     SPARK_ADDRESSES,
+    AlertChannel,
     Brokers,
     CodeFiles,
     DefaultText,
@@ -129,6 +130,10 @@ class Settings(BaseSettings):
     files_max_seconds: Limit = Field(
         int(Limits.max_seconds), description="how long fetching and reading one file may take, in seconds"
     )
+    alerts: AlertChannel | None = Field(
+        None,
+        description="where alerts of failed runs and checks are sent: module:function, or the URL of a webhook",
+    )
     stack: str | None = Field(
         None, description="set by `eos up` in the servers it starts, so that `eos down` finds exactly them"
     )
@@ -189,8 +194,15 @@ class Setting:
 def describe(name: str, field: FieldInfo) -> Setting:
     text = next((item.text for item in field.metadata if isinstance(item, DefaultText)), None)
     plain = "none" if field.default in (None, ()) else str(field.default)
-    secret = SecretStr in (field.annotation, *get_args(field.annotation))
+    secret = SecretStr in types_in(field.annotation)
     return Setting(variable_of(name), text or plain, field.description or "", choices_of(field), secret)
+
+
+def types_in(annotation: object) -> Iterator[object]:
+    """A type and the types that it is made of."""
+    yield annotation
+    for argument in get_args(annotation):
+        yield from types_in(argument)
 
 
 def choices_of(field: FieldInfo) -> tuple[str, ...]:

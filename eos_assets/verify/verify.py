@@ -217,7 +217,13 @@ def log_result(verification: Verification, seconds: float) -> None:
         "holds" if verification.holds else "fails",
         window,
         seconds,
-        extra={**fields, "window": verification.partitions, "holds": verification.holds, "seconds": seconds},
+        extra={
+            **fields,
+            "event": "proof",
+            "window": verification.partitions,
+            "holds": verification.holds,
+            "seconds": seconds,
+        },
     )
     for finding in verification.findings:
         if not finding.holds:

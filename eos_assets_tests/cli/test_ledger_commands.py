@@ -34,10 +34,7 @@ def test_the_history_of_a_pipeline_is_that_of_its_ledger(
             replace(entry(9, 11, **second, run_attempt=3, code_version="2"), partition=1),
         )
         runs = json.loads(call("history", name, "--json").stdout)
-        assert [(run["kind"], run["run"], run["transactions"]) for run in runs] == [
-            ("run", FIRST, 3),
-            ("run", SECOND, 1),
-        ]
+        assert [(run["run"], run["transactions"]) for run in runs] == [(FIRST, 3), (SECOND, 1)]
         ranges = [{"partition": 0, "start": 0, "next": 30}, {"partition": 1, "start": 5, "next": 9}]
         assert (runs[0]["ranges"], runs[0]["records_in"], runs[0]["dead"]) == (ranges, 34, 2)
         assert (runs[0]["task_attempt"], runs[1]["run_attempt"], runs[1]["code_versions"]) == (2, 3, ["2"])
