@@ -200,10 +200,11 @@ class Stack(RunningServers):
         for server in kept:
             process = server.process.handle()
             if server.name.startswith(SHOWING) and process:
+                name = "The exporter" if server.name == "exporter" else "Dagster"
                 served = process.environ().get(MODULES, "")
                 if new := [module for module in self.settings.modules if module not in served.split(",")]:
                     raise EosError(
-                        f"{server.process.name} is running without the pipelines of {', '.join(new)}.",
+                        f"{name} is running without the pipelines of {', '.join(new)}.",
                         "Stop it with `eos down`, then start it again with `eos up`.",
                     )
                 return served

@@ -45,8 +45,8 @@ class PipelineState:
     proof: LastProof = field(default_factory=LastProof)
 
 
-class Increment:
-    """The new records of one topic at each reading."""
+class ReadProgress:
+    """Up to where one topic has been read."""
 
     def __init__(self) -> None:
         self.ends: dict[PartitionId, int] = {}
@@ -74,7 +74,7 @@ class PipelineReader:
     def _forget(self) -> None:
         self.totals: dict[int, LedgerTotals] = {}
         self.reasons = DeadLetterReasons(self.pipeline.name)
-        self.entries, self.dead_letters = Increment(), Increment()
+        self.entries, self.dead_letters = ReadProgress(), ReadProgress()
 
     @property
     def topics(self) -> list[str]:

@@ -34,9 +34,8 @@ def test_each_commit_and_each_retry_is_a_line(make_lab: MakeLab, caplog: pytest.
 
 def test_what_was_committed_before_a_refusal_is_logged(make_lab: MakeLab, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "eos_assets")
-    lab = make_lab(raising, kind="frames")
-    lab.produce([b"1"], partition=0)
-    lab.produce([b"not a number"], partition=1)
-    with pytest.raises(EosError):
+    lab = make_lab(raising, on_error="isolate", max_isolated=1)
+    lab.produce([b"1", b"not a number", b"2", b"nor this"])
+    with pytest.raises(EosError, match="max_isolated=1"):
         lab.run()
-    assert [line["partition"] for line in events(caplog, "commit")] in ([], [0])
+    assert [line["range"] for line in events(caplog, "commit")][:2] == ["[0, 1)", "[1, 2)"]
