@@ -20,9 +20,6 @@ from eos_assets.platform.cluster import connect
 from eos_assets.platform.loopback import LOOPBACK, LOOPBACK_HOSTS
 from eos_assets.platform.settings import Settings
 
-#: The first reading of a long ledger takes longer than a scrape may.
-ONCE_SECONDS = 600.0
-
 
 @click.command("exporter")
 @click.option("--pipeline", "names", multiple=True, help="Only this pipeline; repeatable. Default: all.")
@@ -38,13 +35,13 @@ def exporter_command(names: tuple[str, ...], host: str, port: int | None, once: 
     crashed. It starts no Spark and writes nothing.
     """
     if as_json and not once:
-        raise EosError("--json prints one reading.", "Use it with --once.")
+        raise EosError("--json prints one reading, and without --once there are many.", "Add --once.")
     settings = Settings.load()
     pipelines = choose_pipelines(names, settings.modules)
     reader = ClusterReader(pipelines, connect(settings))
     if once:
-        reader.connection.metadata()
-        print_once(registry_of(reader.read, ONCE_SECONDS), as_json=as_json)
+        states = reader.read()  # a long ledger takes longer than a scrape may
+        print_once(registry_of(lambda: states), as_json=as_json)
         return
     port = port or settings.exporter_port
     if host in LOOPBACK_HOSTS:

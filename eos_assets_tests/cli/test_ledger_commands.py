@@ -55,7 +55,7 @@ def test_what_cannot_be_shown_is_refused_with_a_remedy(connection: Connection, m
     monkeypatch.setenv("EOS_MODULES", "eos_assets.pipelines")
     assert "Did you mean squares?" in call("history", "square", status=1).stderr
     assert "Invalid value for '--limit'" in call("history", "squares", "--limit", "0", status=2).stderr
-    assert "Use it with --once." in call("exporter", "--json", status=1).stderr
+    assert "Add --once." in call("exporter", "--json", status=1).stderr
     assert "There is no pipeline square" in call("exporter", "--pipeline", "square", status=1).stderr
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -1,5 +1,6 @@
 """What the ledger adds up to, without a broker."""
 
+import pickle
 from typing import Any
 
 from eos_assets.log.ledger import Genesis, LedgerEntry
@@ -57,6 +58,11 @@ def test_the_transactions_of_one_attempt_are_one_retry() -> None:
     added = totals(*attempts, entry(5, 6, run="r2"))
     assert (added.task_retries, added.job_retries) == (2, 2)
     assert totals(entry(0, 1, run_attempt=2, task_attempt=1)).job_retries == 1
+
+
+def test_the_size_does_not_depend_on_the_number_of_transactions() -> None:
+    few, many = (totals(*(entry(n, n + 1) for n in range(1000, 1000 + count))) for count in (300, 3000))
+    assert len(pickle.dumps(many)) == len(pickle.dumps(few))
 
 
 def test_reasons_that_differ_in_a_number_are_one_label() -> None:
