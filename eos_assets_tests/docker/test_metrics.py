@@ -70,9 +70,9 @@ def test_there_is_an_alert_for_each_problem_and_the_runbook_has_it() -> None:
 
 def test_prometheus_scrapes_the_exporter_of_the_compose_file() -> None:
     (job,) = yaml.safe_load((DOCKER / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    command = services()["exporter"]["command"]
+    command = services()["eos-exporter"]["command"]
     (target,) = job["static_configs"][0]["targets"]
-    assert target == f"exporter:{command[command.index('--port') + 1]}"
+    assert target == f"eos-exporter:{command[command.index('--port') + 1]}"
     assert f'job="{job["job_name"]}"' in rules()[0]["expr"]
 
 
