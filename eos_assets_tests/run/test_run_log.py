@@ -4,18 +4,16 @@ import logging
 
 import pytest
 
-from eos_assets.errors import EosError
 from eos_assets.experiment.faults import Faults
-from eos_assets_tests.run.lab import MakeLab, raising
+from eos_assets_tests.run.lab import Lab
 
 
 def events(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, object]]:
     return [vars(record) for record in caplog.records if vars(record).get("event") == event]
 
 
-def test_each_commit_and_each_retry_is_a_line(make_lab: MakeLab, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_commit_and_each_retry_is_a_line(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "eos_assets")
-    lab = make_lab()
     lab.fill(30)
     report = lab.run(Faults(failpoint="before_commit", partition=1))
     commits = events(caplog, "commit")
@@ -30,12 +28,3 @@ def test_each_commit_and_each_retry_is_a_line(make_lab: MakeLab, caplog: pytest.
     assert sum(entry.run_attempt - 1 + entry.task_attempt for entry in report.entries) == 1
     for line in events(caplog, "retry"):
         assert (line["levelno"], line["run"], line["partitions"]) == (logging.WARNING, report.run, [1])
-
-
-def test_what_was_committed_before_a_refusal_is_logged(make_lab: MakeLab, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "eos_assets")
-    lab = make_lab(raising, on_error="isolate", max_isolated=1)
-    lab.produce([b"1", b"not a number", b"2", b"nor this"])
-    with pytest.raises(EosError, match="max_isolated=1"):
-        lab.run()
-    assert [line["range"] for line in events(caplog, "commit")][:2] == ["[0, 1)", "[1, 2)"]
