@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,9 +41,11 @@ SECTIONS = {
         "repair": "Produce again what a proof shows missing, and list doubles.",
     },
     "Look": {
+        "history": "Show what the runs of a pipeline have committed.",
         "trace": "Show where a record came from, or what became of it.",
         "audit": "Update, rebuild or query the audit tables.",
         "transactions": "List transactions that hold back a topic, and abort them.",
+        "exporter": "Serve the metrics of the pipelines to Prometheus.",
     },
     "Experiment": {
         "demo": "Run the main job on servers that it starts.",
@@ -52,6 +55,8 @@ SECTIONS = {
         "chaos": "Run a pipeline under random faults, and prove that nothing is lost.",
     },
 }
+logger = logging.getLogger(__name__)
+
 COMMANDS = [name for commands in SECTIONS.values() for name in commands]
 
 
@@ -108,6 +113,11 @@ def explain(error: "KafkaError") -> EosError:
 
 
 def print_error(error: EosError) -> None:
+    from eos_assets.cli.log_output import logs_json
+
+    if logs_json():
+        logger.error(error.problem, extra={"event": "refusal", "remedy": error.remedy})
+        return
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     stderr.print(f"[bold red]error:[/] {escape(error.problem)}")
     stderr.print(f"[bold]remedy:[/] {escape(error.remedy)}")
@@ -115,7 +125,19 @@ def print_error(error: EosError) -> None:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="eos-assets")
-def main() -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="What is logged, on standard error: json is one object a line, and no progress bars.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error")),
+    help="What is logged at least. Default: info for json; as text, the warnings of a run.",
+)
+def main(log_format: str, log_level: str | None) -> None:
     """Records from Kafka through Spark back to Kafka, exactly once, and the proof of it.
 
     \b
@@ -130,8 +152,11 @@ def main() -> None:
     Your pipelines are found in the modules of --module, of EOS_MODULES, and of `modules = ["my.module"]` under
     [tool.eos] in pyproject.toml, and in installed packages with an entry point in the group eos_assets.pipelines.
     """
+    from eos_assets.cli.log_output import configure
     from eos_assets.platform.loopback import bypass_proxy
     from eos_assets.platform.project import make_importable
+
+    configure(log_format, log_level)
 
     make_importable(Path.cwd())
     bypass_proxy()

@@ -1,12 +1,12 @@
 """`eos audit`: update, rebuild or query the audit tables."""
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.audit.tables import TABLES, AuditTables
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import stderr_console
 from eos_assets.cli.options import pipeline_options
 from eos_assets.cli.target import prepare
 from eos_assets.errors import EosError
@@ -28,7 +28,7 @@ def audit_command(pipeline: str, rebuild: bool, sql: str | None) -> None:
     from eos_assets.platform.spark_session import start_session
 
     settings, chosen, connection = prepare(pipeline)
-    with Console(stderr=True).status("Reading the topics …"):
+    with stderr_console().status("Reading the topics …"):
         tables = AuditTables(chosen, start_session(settings), connection, settings.lake)
         if sql:
             columns, rows = query(tables, sql)

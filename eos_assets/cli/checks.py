@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import stderr_console
 from eos_assets.cli.options import json_option, module_option
 from eos_assets.cli.progress import fetch_jars
 from eos_assets.declare.pipeline import Pipeline
@@ -35,7 +35,7 @@ def checks_command(pipelines: tuple[str, ...], full: bool, as_json: bool) -> Non
     settings = Settings.load()
     chosen = choose_pipelines(pipelines, settings.modules)
     fetch_jars(settings)
-    with Console(stderr=True).status("Evaluating the checks …"):
+    with stderr_console().status("Evaluating the checks …"):
         evaluations = evaluate(chosen, full=full)
     if as_json:
         click.echo(json.dumps(evaluations, indent=2))

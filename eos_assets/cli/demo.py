@@ -16,6 +16,7 @@ from rich.table import Table
 
 from eos_assets.cli import checks
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import stderr_console
 from eos_assets.cli.progress import bar, fetch_jars
 from eos_assets.cli.up import interrupt
 from eos_assets.declare.options import Batching
@@ -64,7 +65,7 @@ def demo_command(count: int, failure_probability: float, seed: int) -> None:
     settings = Settings.load()
     fetch_jars(settings)
     require_space(make_folder(settings.home))
-    stderr = Console(stderr=True, highlight=False)
+    stderr = stderr_console()
     signal.signal(signal.SIGTERM, interrupt)
     demos = make_folder(settings.home / "demo")
     remove_leftovers(demos)

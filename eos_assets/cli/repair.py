@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import log_messages
 from eos_assets.cli.options import EosCommand, json_option, pipeline_options
-from eos_assets.cli.progress import log_messages
 from eos_assets.cli.target import prepare
 from eos_assets.context import PipelineContext
 from eos_assets.errors import Reaction

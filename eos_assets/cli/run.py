@@ -4,13 +4,12 @@ import json
 import threading
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import log_messages, stderr_console
 from eos_assets.cli.options import EosCommand, ExperimentOption, json_option, mode_option, pipeline_options
-from eos_assets.cli.progress import log_messages
 from eos_assets.cli.target import prepare
 from eos_assets.declare.modes import Mode
 from eos_assets.declare.pipeline import Pipeline
@@ -106,7 +105,7 @@ def run_with_progress(settings: Settings, pipeline: Pipeline, connection: Connec
     from eos_assets.platform.spark_session import start_session
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress, log_messages(progress.console):
+    with Progress(*columns, console=stderr_console()) as progress, log_messages(progress.console):
         ended = threading.Event()
         watcher = threading.Thread(
             target=follow_positions, args=(pipeline, connection, options, progress, ended), daemon=True

@@ -24,6 +24,7 @@ def status_command(as_json: bool) -> None:
             "bootstrap_servers": stack.address_of("kafka"),
             "spark": stack.address_of("spark"),
             "dagster": stack.address_of("dagster-webserver"),
+            "exporter": stack.address_of("exporter"),
             "servers": [server.as_json() for server in stack.servers()],
         }
         click.echo(json.dumps(report, indent=2))

@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict, replace
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from eos_assets.cli.console import console
+from eos_assets.cli.log_output import stderr_console
 from eos_assets.cli.options import EosCommand, json_option, mode_option, pipeline_options
 from eos_assets.cli.target import prepare
 from eos_assets.declare.check import Finding
@@ -35,7 +35,7 @@ def verify_command(pipeline: str, mode: str, as_json: bool, full: bool, isolatio
     from eos_assets.platform.spark_session import start_session
 
     settings, chosen, connection = prepare(pipeline)
-    with Console(stderr=True).status("Reading the topics …"):
+    with stderr_console().status("Reading the topics …"):
         spark = start_session(settings)
         result = verify_pipeline(
             chosen, spark, connection, mode=Mode(mode), isolation=isolation, full=full, lake=settings.lake

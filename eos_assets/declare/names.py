@@ -28,6 +28,11 @@ class Names:
         """The group whose offsets are the checkpoint of the proof."""
         return f"{self.group}/proven"
 
+    @property
+    def last_proof(self) -> str:
+        """The group that keeps the outcome of the last proof."""
+        return f"{self.group}/last-proof"
+
     def transactional_id(self, partition: int) -> str:
         """Without a run id, an attempt or a host, because it must outlive them to fence them."""
         return f"{self.transactional_prefix}{self.source}/{partition}"

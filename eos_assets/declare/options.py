@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
 from eos_assets.declare.check import Check
@@ -14,6 +15,8 @@ from eos_assets.errors import EosError
 OnError = Literal["stop", "isolate"]
 Durability = Literal["dev", "production"]
 MIN_TIMEOUT_MS = 1000
+#: Dagster evaluates no shorter window.
+MIN_FRESHNESS = timedelta(minutes=1)
 
 #: What Dagster accepts. It is checked here, because Dagster would raise a trace, and only when it loads the pipeline.
 OWNER = re.compile(r"\w[\w.%+-]*@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}|team:.+", re.ASCII)
@@ -77,6 +80,8 @@ class Options(TypedDict, total=False):
     unique: the business key of a source record. With it, the check `source_is_unique` is evaluated.
     generation: a higher number starts again at the first record that the source still holds, with a new ledger. It
         needs a new sink, or `shared_sink`, because the records of an earlier generation are not its own.
+    fresh_within: how old the last commit may be, as a timedelta or in seconds. Dagster shows the sinks as late after
+        that time, and a partition that lags for longer raises an alert.
     checks: more checks, in addition to the invariants of every pipeline.
     owners: email addresses and teams ("team:payments") that own the assets of the pipeline in Dagster.
     tags: tags of these assets.
@@ -94,6 +99,7 @@ class Options(TypedDict, total=False):
     durability: Durability
     unique: Unique
     generation: int
+    fresh_within: timedelta | float
     checks: tuple[Check, ...]
     owners: Sequence[str]
     tags: Mapping[str, str]
@@ -143,6 +149,20 @@ def check_parameters(pipeline: str, function: Callable[..., object], *names: str
             f"Pipeline {pipeline}: the function takes {signature} instead of ({', '.join(names)}).",
             f"Declare it as `def {pipeline}({', '.join(names)}):`.",
         ) from error
+
+
+def as_freshness(pipeline: str, fresh_within: timedelta | float) -> timedelta:
+    """The declared time. Refuse one that Dagster does not accept."""
+    try:
+        time = fresh_within if isinstance(fresh_within, timedelta) else timedelta(seconds=fresh_within)
+        if isinstance(fresh_within, bool) or time < MIN_FRESHNESS:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):  # not a number, or not one of seconds
+        raise EosError(
+            f"Pipeline {pipeline}: fresh_within={fresh_within!r} is not valid.",
+            "Use a timedelta or a number of seconds, at least one minute: timedelta(minutes=15).",
+        ) from None
+    return time
 
 
 def check_asset_options(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from eos_assets.declare.check import Check
@@ -16,6 +17,7 @@ from eos_assets.declare.options import (
     OnError,
     Options,
     Unique,
+    as_freshness,
     check_asset_options,
     check_options,
     check_parameters,
@@ -54,6 +56,7 @@ class Pipeline:
     durability: Durability = "dev"
     unique: Unique | None = None
     generation: int = 1
+    fresh_within: timedelta | float | None = None
     checks: tuple[Check, ...] = ()
     #: Stateful pipelines: the user's function, and the columns of the state.
     fold: Fold | None = None
@@ -81,6 +84,11 @@ class Pipeline:
         return self.batch_columns is not None
 
     @property
+    def freshness(self) -> timedelta | None:
+        """How old the last commit may be; None if that is not declared."""
+        return None if self.fresh_within is None else as_freshness(self.name, self.fresh_within)
+
+    @property
     def asset_group(self) -> str:
         """The group of the pipeline's assets in Dagster."""
         return self.group or self.name
@@ -99,6 +107,7 @@ class Pipeline:
             raise EosError(f"The pipeline name {self.name!r} is reserved in Dagster.", "Use another name.")
         self._check_topics()
         self._check_options()
+        _ = self.freshness  # refuses a time that is not valid
         check_asset_options(self.name, self.owners, self.tags, self.group, self.metadata)
 
     def _check_topics(self) -> None:

@@ -13,6 +13,7 @@ from eos_assets.errors import EosError
 from eos_assets.local.broker import PORT_SETTING
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING
 from eos_assets.local.disk import NEEDED_BYTES, free_bytes, require_space
+from eos_assets.local.exporter_server import EXPORTER_PURPOSE, EXPORTER_SETTING
 from eos_assets.local.exposure import exposed_brokers, exposed_servers
 from eos_assets.local.ports import require_free
 from eos_assets.local.probe import serves
@@ -77,6 +78,10 @@ def examine_ports(settings: Settings, stack: Stack) -> Iterator[Diagnosis]:
         yield diagnose(
             "Dagster port",
             lambda: check_port("dagster-webserver", ports.dagster, stack, DAGSTER_PURPOSE, DAGSTER_SETTING),
+        )
+        yield diagnose(
+            "Exporter port",
+            lambda: check_port("exporter", ports.exporter, stack, EXPORTER_PURPOSE, EXPORTER_SETTING),
         )
 
 

@@ -10,11 +10,12 @@ from eos_assets.platform.settings import Settings
 
 @dataclass(frozen=True)
 class Ports:
-    """The first port of the brokers, the port of Spark Connect and that of the Dagster webserver."""
+    """The first port of the brokers, and the ports of Spark Connect, of the Dagster webserver and of the exporter."""
 
     kafka: int
     spark: int
     dagster: int
+    exporter: int
 
 
 class RememberedPorts:
@@ -31,11 +32,10 @@ class RememberedPorts:
             return {}
         return ports
 
-    def write(self, ports: Ports, *, dagster: bool) -> None:
-        """Remember these ports; the Dagster port only if Dagster was started."""
-        chosen = asdict(ports)
-        if not dagster:
-            del chosen["dagster"]
+    def write(self, ports: Ports, *, dagster: bool, exporter: bool) -> None:
+        """Remember these ports, those of Dagster and of the exporter only if they were started."""
+        started = {"dagster": dagster, "exporter": exporter}
+        chosen = {kind: port for kind, port in asdict(ports).items() if started.get(kind, True)}
         write_atomically(self.path, json.dumps({**self.read(), **chosen}))
 
     def choose(
@@ -45,6 +45,7 @@ class RememberedPorts:
         kafka: int | None = None,
         spark: int | None = None,
         dagster: int | None = None,
+        exporter: int | None = None,
     ) -> Ports:
         """The given port of each kind of server, else the one that is set, else the last one, else the default."""
         last = self.read()
@@ -57,4 +58,5 @@ class RememberedPorts:
             kafka or port("kafka", "kafka_port"),
             spark or port("spark", "spark_connect_port"),
             dagster or port("dagster", "dagster_port"),
+            exporter or port("exporter", "exporter_port"),
         )

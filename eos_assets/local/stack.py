@@ -13,6 +13,7 @@ from eos_assets.local.broker import KafkaCluster
 from eos_assets.local.broker_security import BrokerSecurity
 from eos_assets.local.dagster_server import DAGSTER_PURPOSE, DAGSTER_SETTING, DagsterServer
 from eos_assets.local.disk import require_space
+from eos_assets.local.exporter_server import EXPORTER_PURPOSE, EXPORTER_SETTING, ExporterServer
 from eos_assets.local.marker import marked_processes, marker, orphans
 from eos_assets.local.ports import require_distinct, require_free
 from eos_assets.local.process import end_processes
@@ -32,7 +33,9 @@ PATHS = (
     "EOS_KAFKA_KEY_FILE",
 )
 #: All servers, in the order in which they are started and listed.
-NAMES = ("kafka-1", "kafka-2", "kafka-3", "spark", "dagster-webserver", "dagster-daemon")
+NAMES = ("kafka-1", "kafka-2", "kafka-3", "spark", "dagster-webserver", "dagster-daemon", "exporter")
+#: Those that show the pipelines of the modules with which they were started.
+SHOWING = ("dagster", "exporter")
 
 MODULES = "EOS_MODULES"
 
@@ -48,6 +51,7 @@ class Stack(RunningServers):
         self.settings = settings
         self.spark_folder = self.home / "spark"
         self.dagster_folder = self.home / "dagster"
+        self.exporter_folder = self.home / "exporter"
         self.remembered_ports = RememberedPorts(self.home)
 
     def lock(self) -> AbstractContextManager[None]:
@@ -60,6 +64,7 @@ class Stack(RunningServers):
         brokers: int | None,
         ports: Ports,
         dagster: bool,
+        exporter: bool,
         on_progress: Progress,
         secured: bool | None = None,
     ) -> list[Server]:
@@ -70,12 +75,12 @@ class Stack(RunningServers):
             require_space(self.home)
             kept = self.running()
             self.end_orphans(kept)  # left by an `eos up` that was killed before it could record them
-            if dagster:
+            if dagster or exporter:
                 self.modules(kept)  # before anything is started
             cluster = self.cluster(brokers, ports.kafka, kept, secured)
-            check_ports(cluster, kept, ports, self.remembered_ports.read(), dagster=dagster)
+            check_ports(cluster, kept, ports, self.remembered_ports.read(), dagster=dagster, exporter=exporter)
             try:
-                return self.start(cluster, kept, ports, on_progress, dagster=dagster)
+                return self.start(cluster, kept, ports, on_progress, dagster=dagster, exporter=exporter)
             except BaseException:
                 self.end_orphans(kept)
                 self.save(kept)
@@ -89,8 +94,9 @@ class Stack(RunningServers):
         on_progress: Progress,
         *,
         dagster: bool,
+        exporter: bool,
     ) -> list[Server]:
-        """Start Kafka, Spark and Dagster, and record each as soon as it is running."""
+        """Start Kafka, Spark, Dagster and the exporter, and record each as soon as it is running."""
         servers = {server.name: server for server in kept}
 
         def record(*started: Server) -> None:
@@ -106,7 +112,10 @@ class Stack(RunningServers):
         if dagster:
             on_progress("Starting Dagster …")
             record(*self.start_dagster(ports.dagster, kept))
-        self.remembered_ports.write(used_ports(servers, ports), dagster=dagster)
+        if exporter and "exporter" not in servers:
+            on_progress("Starting the exporter …")
+            record(self.start_exporter(ports.exporter, kept))
+        self.remembered_ports.write(used_ports(servers, ports), dagster=dagster, exporter=exporter)
         return in_order(servers.values())
 
     def cluster(
@@ -172,7 +181,7 @@ class Stack(RunningServers):
         running = {server.name: server for server in kept}
         if "dagster-webserver" in running:
             port = port_of(running["dagster-webserver"])
-        server = DagsterServer(self.dagster_folder, port=port, env=self.dagster_environment(kept), tied=False)
+        server = DagsterServer(self.dagster_folder, port=port, env=self.environment(kept), tied=False)
         webserver = running.get("dagster-webserver") or Server(
             "dagster-webserver", server.address, self.dagster_folder, server.start_webserver()
         )
@@ -181,23 +190,29 @@ class Stack(RunningServers):
         )
         return [webserver, daemon]
 
+    def start_exporter(self, port: int, kept: list[Server]) -> Server:
+        server = ExporterServer(self.exporter_folder, port=port, env=self.environment(kept), tied=False)
+        return Server("exporter", server.address, self.exporter_folder, server.start())
+
     def modules(self, kept: Iterable[Server]) -> str:
-        """The modules that Dagster shows: those that a running server was started with, else those of the settings.
-        Modules that a running server does not show are refused."""
+        """The modules that Dagster and the exporter show: those that a running server was started with, or else those
+        of the settings. Modules that a running server does not show are refused."""
         for server in kept:
             process = server.process.handle()
-            if server.name.startswith("dagster") and process:
+            if server.name.startswith(SHOWING) and process:
+                name = "The exporter" if server.name == "exporter" else "Dagster"
                 served = process.environ().get(MODULES, "")
                 if new := [module for module in self.settings.modules if module not in served.split(",")]:
                     raise EosError(
-                        f"Dagster is running without the pipelines of {', '.join(new)}.",
+                        f"{name} is running without the pipelines of {', '.join(new)}.",
                         "Stop it with `eos down`, then start it again with `eos up`.",
                     )
                 return served
         return ",".join(self.settings.modules)
 
-    def dagster_environment(self, kept: Iterable[Server] = ()) -> dict[str, str]:
-        """The settings with which Dagster's runs find the servers of this home from any working directory."""
+    def environment(self, kept: Iterable[Server] = ()) -> dict[str, str]:
+        """The settings with which Dagster's runs and the exporter find the servers of this home from any working
+        directory."""
         paths = {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
         return {
             **marker(self.home),
@@ -221,7 +236,13 @@ class Stack(RunningServers):
             if delete_data:
                 with explain_disk_errors(self.home):
                     self.remembered_ports.path.unlink(missing_ok=True)
-                    for folder in (self.kafka_folder, self.spark_folder, self.dagster_folder, self.home / "lake"):
+                    for folder in (
+                        self.kafka_folder,
+                        self.spark_folder,
+                        self.dagster_folder,
+                        self.exporter_folder,
+                        self.home / "lake",
+                    ):
                         shutil.rmtree(folder, ignore_errors=True)
         return len(processes)
 
@@ -233,7 +254,13 @@ class Stack(RunningServers):
 
 
 def check_ports(
-    cluster: KafkaCluster, kept: list[Server], ports: Ports, last: Mapping[str, int], *, dagster: bool
+    cluster: KafkaCluster,
+    kept: list[Server],
+    ports: Ports,
+    last: Mapping[str, int],
+    *,
+    dagster: bool,
+    exporter: bool,
 ) -> None:
     """Refuse ports that collide or are taken, before any server is started."""
     names = {server.name for server in kept}
@@ -242,6 +269,8 @@ def check_ports(
         wanted.append(("spark", ports.spark, (ports.spark, SPARK_PURPOSE, SPARK_SETTING)))
     if dagster and "dagster-webserver" not in names:
         wanted.append(("dagster", ports.dagster, (ports.dagster, DAGSTER_PURPOSE, DAGSTER_SETTING)))
+    if exporter and "exporter" not in names:
+        wanted.append(("exporter", ports.exporter, (ports.exporter, EXPORTER_PURPOSE, EXPORTER_SETTING)))
     require_distinct([*cluster.ports(), *(port for kind, _, port in wanted if kind != "kafka")])
     for kind, first, (number, purpose, setting) in wanted:
         require_free(number, f"{purpose} as in the last `eos up`" if last.get(kind) == first else purpose, setting)
@@ -261,6 +290,7 @@ def used_ports(servers: Mapping[str, Server], chosen: Ports) -> Ports:
         kafka=first_broker_port(servers) or chosen.kafka,
         spark=port_of(servers["spark"]),
         dagster=port_of(servers["dagster-webserver"]) if "dagster-webserver" in servers else chosen.dagster,
+        exporter=port_of(servers["exporter"]) if "exporter" in servers else chosen.exporter,
     )
 
 
@@ -273,4 +303,4 @@ def first_broker_port(servers: Mapping[str, Server]) -> int | None:
 
 
 def port_of(server: Server) -> int:
-    return int(server.address.rpartition(":")[2])
+    return int(server.address.rpartition(":")[2].partition("/")[0])

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -21,6 +22,7 @@ def pipeline_asset_spec(
     kinds: set[str],
     metadata: Mapping[str, Any] | None = None,
     code_version: str | None = None,
+    freshness: timedelta | None = None,
 ) -> dg.AssetSpec:
     """The spec of one asset of a pipeline. What the pipeline declares comes last, so it wins."""
     return dg.AssetSpec(
@@ -33,6 +35,7 @@ def pipeline_asset_spec(
         owners=pipeline.owners,
         code_version=code_version,
         kinds=kinds,
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=freshness) if freshness else None,
         tags={"layer": layer, **pipeline.tags},
     )
 

@@ -13,6 +13,7 @@ from eos_assets.orchestration.checks import audit_check, declared_check, invaria
 from eos_assets.orchestration.jobs import audit_job, checks_job, run_job
 from eos_assets.orchestration.keys import writers_of, written_topics
 from eos_assets.orchestration.repair_job import repair_job
+from eos_assets.orchestration.sensors.alerts import check_alerts, run_alerts
 from eos_assets.orchestration.sensors.audit_update import audit_update
 from eos_assets.orchestration.sensors.failed_checks import failed_checks
 from eos_assets.orchestration.sensors.new_records import new_records
@@ -52,5 +53,7 @@ def definitions_of(pipeline: Pipeline, declared: list[Pipeline], run_config: typ
             failed_checks(pipeline, evaluate),
             stuck_partitions(pipeline),
             other_commits(pipeline),
+            run_alerts(pipeline, [run, audit, evaluate]),
+            check_alerts(pipeline),
         ],
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
 from eos_assets.errors import EosError
@@ -169,6 +169,16 @@ def check_spark_address(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def check_alert_channel(target: SecretStr, info: ValidationInfo) -> SecretStr:
+    """The value is not shown: the URL of a webhook often holds its secret."""
+    if not re.fullmatch(r"https?://[^\s/]+\S*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", target.get_secret_value()):
+        raise EosError(
+            f"{variable(info)} is neither a function nor the URL of a webhook.",
+            f"Set {variable(info)} to module:function or https://…, or unset it.",
+        )
+    return target
+
+
 def check_lake_address(text: str, info: ValidationInfo) -> str:
     """Keep an address, and make a folder absolute: servers run in another working directory."""
     if "://" in text:
@@ -182,6 +192,7 @@ def check_lake_address(text: str, info: ValidationInfo) -> str:
     return str(Path(text).absolute())
 
 
+AlertChannel = Annotated[SecretStr, AfterValidator(check_alert_channel)]
 Folder = Annotated[Path, AfterValidator(Path.absolute)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable)]
 CodeFiles = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(parse_code_files)]

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
@@ -21,6 +21,7 @@ from eos_assets.platform.setting_types import (
     CONNECT_PORT,
     PREFIX,
     SPARK_ADDRESSES,
+    AlertChannel,
     Brokers,
     CodeFiles,
     DefaultText,
@@ -118,6 +119,9 @@ class Settings(BaseSettings):
     spark_connect_port: Annotated[Port, DefaultText(f"the last one, at first {CONNECT_PORT}")] = Field(
         CONNECT_PORT, description="port of the Spark Connect server that `eos up` starts"
     )
+    exporter_port: Annotated[Port, DefaultText("the last one, at first 9464")] = Field(
+        9464, description="port of the exporter of metrics, also of the one that `eos up` starts"
+    )
     files_root: Folder | None = Field(
         None, description="folder below which `file:` references may lead; without it none is followed"
     )
@@ -136,6 +140,10 @@ class Settings(BaseSettings):
     files_max_ratio: Limit = Field(Limits.max_ratio, description="how many times larger a file may become by unpacking")
     files_max_seconds: Limit = Field(
         int(Limits.max_seconds), description="how long fetching and reading one file may take, in seconds"
+    )
+    alerts: AlertChannel | None = Field(
+        None,
+        description="where alerts of failed runs and checks are sent: module:function, or the URL of a webhook",
     )
     stack: str | None = Field(
         None, description="set by `eos up` in the servers it starts, so that `eos down` finds exactly them"
@@ -197,8 +205,15 @@ class Setting:
 def describe(name: str, field: FieldInfo) -> Setting:
     text = next((item.text for item in field.metadata if isinstance(item, DefaultText)), None)
     plain = "none" if field.default in (None, ()) else str(field.default)
-    secret = SecretStr in (field.annotation, *get_args(field.annotation))
+    secret = SecretStr in types_in(field.annotation)
     return Setting(variable_of(name), text or plain, field.description or "", choices_of(field), secret)
+
+
+def types_in(annotation: object) -> Iterator[object]:
+    """A type and the types that it is made of."""
+    yield annotation
+    for argument in get_args(annotation):
+        yield from types_in(argument)
 
 
 def choices_of(field: FieldInfo) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """A run: preflight, plan, one Spark job over the lagging partitions, and again until every partition is at its goal."""
 
-import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from eos_assets.run.preflight.preflight import Preflight, run_preflight
 from eos_assets.run.preflight.spark_version import task_attempts
 from eos_assets.run.refusals import refusal
 from eos_assets.run.report import RunReport, await_entries
+from eos_assets.run.run_log import RunLog
 from eos_assets.run.stateful_job import StatefulJobRunner
 from eos_assets.sink.delivery import OpenDelivery
 from eos_assets.sink.job import BATCH_BYTES, NO_PARTITION, Job, NoFaults, Outcome
@@ -42,8 +43,6 @@ from eos_assets.transform.spark_errors import SparkFailure, classify, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-logger = logging.getLogger(__name__)
 
 #: How often a fenced run reads the positions of the newer one.
 POLL_SECONDS = 0.5
@@ -153,6 +152,7 @@ class Run:
         self.max_attempts = max_attempts
         self.brokers = brokers
         self.poison_records = PoisonRecords(context, planner, jobs)
+        self.log = RunLog(context, report.run)
 
     def execute(self, plans: list[PartitionPlan]) -> None:
         """Run jobs until every partition is at its goal, and fill the report from the ledger."""
@@ -162,9 +162,19 @@ class Run:
         idle = [plan for plan in plans if not plan.range.size]
         self.report.held_back = describe_held_back(self.context.pipeline, self.context.kafka, idle)
         starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
-        self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
-        committed = {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"}
-        entries = await_entries(self.context.kafka, ledger, starts, self.report.run, committed)
+        try:
+            self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
+        except EosError:
+            with suppress(EosError, KafkaException):  # what was committed before the refusal, if it can be read
+                self._report_commits(starts, {})
+            raise
+        self._report_commits(starts, {o.partition: o.next for o in self.report.outcomes if o.outcome == "committed"})
+
+    def _report_commits(self, starts: dict[int, int], committed: dict[int, int]) -> None:
+        """Read what this run has committed from the ledger, and log it."""
+        entries = await_entries(self.context.kafka, self.context.names.ledger, starts, self.report.run, committed)
+        for _, entry in entries:
+            self.log.committed(entry)
         self.report.entries = [entry for _, entry in entries]
         self.report.ledger_offsets = {entry.partition: offset for offset, entry in entries}
 
@@ -260,20 +270,19 @@ class Run:
                 raise refusal(self.context, Code(outcome.code), outcome.reason, outcome.reason)
             may_go_on = outcome.reaction in (Reaction.RETRY, Reaction.ISOLATE)
             if may_go_on and outcome.code != Code.STALE_PLAN:
-                self._record_failure(outcome.reason, [outcome.partition])
-                continue
-            self.report.outcomes.append(outcome)
-            if outcome.reaction is Reaction.STOP:
-                partition, reason = outcome.partition, outcome.reason
-                self._log("partition %d: %s", partition, reason, partitions=[partition], level=logging.ERROR)
+                self.report.failures.append(outcome.reason)
+            else:
+                self.report.outcomes.append(outcome)
+            if outcome.reaction is not Reaction.DONE:
+                self.log.ended(outcome, self.report.attempts)
 
     def _record_failure(self, failure: str, partitions: Iterable[int]) -> None:
         self.report.failures.append(failure)
-        self._log("attempt %d: %s", self.report.attempts, failure, partitions=partitions)
+        self.log.failed(self.report.attempts, failure, partitions)
 
     def _wait_for_other_run(self, fenced: set[int], goals: dict[int, int]) -> None:
         """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn."""
-        self._log("another run writes partitions %s: waiting for it", sorted(fenced), partitions=fenced)
+        self.log.waiting(self.report.attempts, fenced)
         deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
         last: dict[int, int] = {}
         while not deadline.passed:
@@ -284,8 +293,3 @@ class Run:
                 last = positions
                 deadline.restart()
             time.sleep(POLL_SECONDS)
-
-    def _log(self, message: str, *args: object, partitions: Iterable[int], level: int = logging.WARNING) -> None:
-        chosen = sorted(set(partitions) - {NO_PARTITION})  # a whole task may have failed
-        fields = {"run": self.report.run, "attempt": self.report.attempts, "partitions": chosen}
-        logger.log(level, message, *args, extra={"pipeline": self.context.pipeline.name, **fields})

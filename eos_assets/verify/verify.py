@@ -31,6 +31,7 @@ from eos_assets.verify.findings import (
     name_last_proof,
 )
 from eos_assets.verify.invariants import Violations, code_versions
+from eos_assets.verify.last_proof import record_proof
 from eos_assets.verify.observations import Observations
 from eos_assets.verify.provenance_frame import raise_foreign_map
 from eos_assets.verify.recomputation import Recomputation
@@ -62,7 +63,7 @@ def verify_pipeline(
 ) -> Verification:
     """Evaluate every invariant on what was written since the last proof or, in full, on all that is retained.
 
-    It writes only the checkpoint at which the next proof begins, and only if everything holds.
+    It writes only its outcome and, if everything holds, the checkpoint at which the next proof begins.
     """
     started = time.monotonic()
     context = PipelineContext(pipeline, spark, connection, mode)
@@ -84,11 +85,20 @@ def verify_pipeline(
         partitions=partition_rows(evidence.window),
         nothing_new=nothing_new,
     )
-    if verification.holds and evidence.settled and committed and context.exactly_once:
-        write_checkpoint = checkpoint.renew if nothing_new else checkpoint.store
-        write_checkpoint(connection, context.names, evidence.window.ends)
+    if committed and context.exactly_once:
+        record_outcome(evidence, verification)
     log_result(verification, time.monotonic() - started)
     return verification
+
+
+def record_outcome(evidence: Evidence, verification: Verification) -> None:
+    """Write the outcome of a proof and, if everything holds, the checkpoint where the next one begins."""
+    kafka, names, ends = evidence.context.kafka, evidence.context.names, evidence.window.ends
+    if verification.holds and evidence.settled:
+        write_checkpoint = checkpoint.renew if verification.nothing_new else checkpoint.store
+        write_checkpoint(kafka, names, ends)
+    ledger_end = ends.get((names.ledger, 0), 0)
+    record_proof(kafka, names, ledger_end, holds=verification.holds, findings=verification.findings)
 
 
 def plan_recomputation(context: PipelineContext, window: Window, lake: str | None) -> Recomputation:
@@ -208,7 +218,13 @@ def log_result(verification: Verification, seconds: float) -> None:
         "holds" if verification.holds else "fails",
         window,
         seconds,
-        extra={**fields, "window": verification.partitions, "holds": verification.holds, "seconds": seconds},
+        extra={
+            **fields,
+            "event": "proof",
+            "window": verification.partitions,
+            "holds": verification.holds,
+            "seconds": seconds,
+        },
     )
     for finding in verification.findings:
         if not finding.holds:

@@ -5,7 +5,7 @@ import logging
 
 from rich.console import Console
 
-from eos_assets.cli.progress import log_messages
+from eos_assets.cli.log_output import log_messages
 
 
 def test_warnings_are_printed_as_they_are_and_errors_left_to_the_command() -> None:

@@ -12,9 +12,9 @@ from eos_assets_tests.docker.compose_file import COMPOSE, ROOT, services
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 
 
-def test_only_the_webserver_is_published_and_only_to_this_machine() -> None:
+def test_only_dagster_and_grafana_are_published_and_only_to_this_machine() -> None:
     published = {name: service["ports"] for name, service in services().items() if "ports" in service}
-    assert published == {"webserver": ["127.0.0.1:3000:3000"]}
+    assert published == {"webserver": ["127.0.0.1:3000:3000"], "grafana": ["127.0.0.1:3001:3000"]}
 
 
 def test_every_service_has_limits_a_health_check_and_a_restart_policy() -> None:

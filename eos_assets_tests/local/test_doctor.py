@@ -66,7 +66,7 @@ def test_the_pipelines_that_are_found_are_listed(here: Settings) -> None:
 
 def test_the_ports_of_the_last_time_are_checked(here: Settings, listening: str) -> None:
     port = int(listening.rpartition(":")[2])
-    RememberedPorts(here.home).write(Ports(kafka=9092, spark=port, dagster=3000), dagster=True)
+    RememberedPorts(here.home).write(Ports(9092, spark=port, dagster=3000, exporter=9464), dagster=True, exporter=True)
     settings = Settings.load({"EOS_HOME": str(here.home), "EOS_JARS_DIR": str(here.jars_dir)})
     diagnosis = diagnoses(settings)["Spark port"]
     assert diagnosis.detail.startswith(f"Port {port}, wanted for Spark Connect, is taken by process {os.getpid()}")

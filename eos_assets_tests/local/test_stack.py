@@ -58,12 +58,12 @@ def test_dagster_shows_the_pipelines_of_the_modules_with_which_it_was_started(st
     def wanting(*modules: str) -> Stack:
         return Stack(stack.settings.model_copy(update={"modules": modules}))
 
-    assert wanting("mine", "theirs").dagster_environment()["EOS_MODULES"] == "mine,theirs"
+    assert wanting("mine", "theirs").environment()["EOS_MODULES"] == "mine,theirs"
     command = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(60)"]
     process = spawn("Dagster daemon", command, log=tmp_path / "log", cwd=tmp_path, env={"EOS_MODULES": "mine,theirs"})
     wait_for(lambda: process.log_tail() == "started")
     running = [Server("dagster-daemon", "", tmp_path, process)]
-    assert wanting("mine").dagster_environment(running)["EOS_MODULES"] == "mine,theirs"
+    assert wanting("mine").environment(running)["EOS_MODULES"] == "mine,theirs"
     with pytest.raises(EosError, match="Dagster is running without the pipelines of later"):
         wanting("mine", "later").modules(running)
     process.kill()

@@ -1,10 +1,12 @@
 """What a pipeline declares reaches its assets and checks in Dagster, without any server."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 from pyspark.sql import DataFrame
 
 from eos_assets import Check, Finding, Proof, api
@@ -69,6 +71,14 @@ def test_by_default_the_group_is_the_pipeline_the_description_its_docstring_and_
     for spec in specs(declare()):
         assert (spec.group_name, list(spec.owners)) == ("shop", [])
         assert (spec.description or "").endswith("\n\nSell what is in stock.")
+
+
+@pytest.mark.parametrize("declared", [timedelta(minutes=15), 900, 900.0])
+def test_the_sinks_of_a_pipeline_are_late_after_the_declared_time(declared: timedelta | float) -> None:
+    late = {spec.key.to_user_string(): spec.freshness_policy for spec in specs(declare(fresh_within=declared))}
+    assert late.pop("sales") == dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=15))
+    assert set(late.values()) == {None}
+    assert {spec.freshness_policy for spec in specs(declare())} == {None}
 
 
 def test_the_assets_of_a_pipeline_link_to_its_transform() -> None:

@@ -22,6 +22,11 @@ def test_dagster_repeats_failed_runs_in_a_new_process(file: str) -> None:
     }
 
 
+@pytest.mark.parametrize("file", ["eos_assets/local/dagster.yaml", "docker/dagster.yaml"])
+def test_dagster_evaluates_freshness(file: str) -> None:
+    assert yaml.safe_load((ROOT / file).read_text())["freshness"] == {"enabled": True}
+
+
 @pytest.mark.parametrize(
     ("error", "tag"),
     [(EosError("Topic t does not exist.", "Create it."), "0"), (RuntimeError("Spark has ended"), None)],

@@ -99,7 +99,7 @@ def test_the_server_of_eos_up_receives_the_code_of_its_user_and_others_receive_o
 
 def test_the_servers_of_eos_up_find_the_code_of_their_user_from_any_folder(settings: Settings, tmp_path: Path) -> None:
     own = settings.model_copy(update={"py_files": (tmp_path / "mine.py", tmp_path / "other.zip")})
-    assert Stack(own).dagster_environment()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
+    assert Stack(own).environment()["EOS_PY_FILES"] == f"{tmp_path}/mine.py,{tmp_path}/other.zip"
 
 
 def test_a_task_whose_worker_dies_is_run_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Records that make a transform raise stop the run or are isolated, and no other record is isolated."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_a_record_that_makes_the_transform_raise_stops_by_default(make_lab: Make
 
 @pytest.mark.connect
 def test_a_record_that_makes_the_transform_raise_may_be_isolated(
-    make_lab: MakeLab, capfd: pytest.CaptureFixture[str]
+    make_lab: MakeLab, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     lab = make_lab(raising, partitions=1, on_error="isolate", max_isolated=2)
     lab.produce([b"%d" % n for n in range(10)])
@@ -83,8 +84,11 @@ def test_a_record_that_makes_the_transform_raise_may_be_isolated(
     assert lab.lag() == 0
     assert lab.broken() == set(), "running the transform again leaves out what it raises on"
     lab.produce([b"a", b"b", b"c"])
+    caplog.set_level(logging.INFO, "eos_assets")
     with pytest.raises(EosError, match="max_isolated"):
         lab.run()
+    committed = [vars(record)["range"] for record in caplog.records if vars(record).get("event") == "commit"]
+    assert committed == ["[20, 21)", "[21, 22)"], "what was committed before the refusal is logged, too"
     assert "at org.apache.spark" not in "".join(capfd.readouterr()), "no stack trace of Spark is shown"
 
 

@@ -1,6 +1,7 @@
 """The topics that a pipeline writes in its transactions as assets, partitioned by Kafka partition."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 import dagster as dg
 import pyarrow as pa
@@ -109,7 +110,9 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> TopicSpecs:
     name, source, names = pipeline.name, pipeline.source.name, pipeline.names()
     sinks = [topic_key(pipeline, sink.name).to_user_string() for sink in pipeline.sinks]
 
-    def spec(key: dg.AssetKey, layer: str, description: str, columns: pa.Schema) -> dg.AssetSpec:
+    def spec(
+        key: dg.AssetKey, layer: str, description: str, columns: pa.Schema, freshness: timedelta | None = None
+    ) -> dg.AssetSpec:
         return pipeline_asset_spec(
             pipeline,
             key,
@@ -119,6 +122,7 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> TopicSpecs:
             kinds={"kafka", "spark"},
             metadata={"dagster/column_schema": column_schema(columns)},
             code_version=pipeline.code_version,
+            freshness=freshness,
         )
 
     return {
@@ -128,6 +132,7 @@ def topic_specs(pipeline: Pipeline, declared: Sequence[Pipeline]) -> TopicSpecs:
                 "transactional",
                 f"The outputs of **{name}** for the records of `{source}`, in Kafka transactions, exactly once.",
                 RECORD,
+                pipeline.freshness,
             )
             for sink in pipeline.sinks
         },

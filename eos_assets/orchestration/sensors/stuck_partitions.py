@@ -14,7 +14,7 @@ from eos_assets.run.plan import PartitionPlan, make_plan
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30
-#: A lagging partition that commits nothing for this time is stuck.
+#: A lagging partition that commits nothing for this time is stuck, whatever the pipeline declares.
 STUCK_SECONDS = 600.0
 
 
@@ -39,7 +39,7 @@ def stuck_partitions(pipeline: Pipeline) -> dg.SensorDefinition:
             for p in plans
             if p.high_watermark > p.stable_end
         }
-        if problems := [*find_stuck(plans, lagging, now), *find_held_back(pipeline, held, now)]:
+        if problems := [*find_stuck(pipeline, plans, lagging, now), *find_held_back(pipeline, held, now)]:
             partitions = sorted({partition for partition, _ in problems})
             logger.error(
                 "%s does not advance.", pipeline.name, extra={"pipeline": pipeline.name, "partitions": partitions}
@@ -56,15 +56,20 @@ def first_seen(cursor: Cursor, name: str, position: int, now: float) -> Requests
     return Requests(position, 0, cursor.requests_at(name, position).timestamp or now)
 
 
-def find_stuck(plans: list[PartitionPlan], lagging: dict[int, Requests], now: float) -> list[tuple[int, str]]:
+def find_stuck(
+    pipeline: Pipeline, plans: list[PartitionPlan], lagging: dict[int, Requests], now: float
+) -> list[tuple[int, str]]:
+    """The partitions that do not advance, and those that are late by the declared `fresh_within`."""
+    fresh = pipeline.freshness.total_seconds() if pipeline.freshness else STUCK_SECONDS
+    declared = f", later than fresh_within={fresh:g} s" if fresh < STUCK_SECONDS else ""
     return [
         (
             plan.partition,
             f"partition {plan.partition} lags by {plan.lag:,} offsets and committed nothing for "
-            f"{now - lagging[plan.partition].timestamp:.0f} s: check the last runs; it is safe to repeat one",
+            f"{now - lagging[plan.partition].timestamp:.0f} s{declared}: check the last runs; it is safe to repeat one",
         )
         for plan in plans
-        if plan.lag and now - lagging[plan.partition].timestamp > STUCK_SECONDS
+        if plan.lag and now - lagging[plan.partition].timestamp > min(fresh, STUCK_SECONDS)
     ]
 
 

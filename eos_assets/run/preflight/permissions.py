@@ -70,6 +70,7 @@ def permissions(pipeline: Pipeline, mode: Mode = Mode.EXACTLY_ONCE) -> list[Perm
         *on_topics,
         Permission("group", names.group, "Read", "the source offsets, in the transaction"),
         Permission("group", names.proofs, "Read", "the checkpoint of the proof"),
+        Permission("group", names.last_proof, "Read", "the outcome of the last proof"),
         Permission("group", READER_GROUP, "Describe", "reading without joining a group", prefixed=True),
         Permission(
             "transactional-id", names.transactional_prefix, "Write", "one id per source partition", prefixed=True
@@ -94,7 +95,7 @@ def check_permissions(
     """Refuse a principal that lacks permissions, and name all of them, before anything is read or written."""
     needed = permissions(pipeline, mode)
     topics = sorted({p.name for p in needed if p.kind == "topic"})
-    groups = [pipeline.names(mode).group, pipeline.names(mode).proofs, READER_GROUP]
+    groups = [permission.name for permission in needed if permission.kind == "group"]
     allowed = {**topic_operations(connection, topics), **group_operations(connection, groups)}
     if writes and connection.security.protocol != "PLAINTEXT":
         allowed |= transactional_operations(connection, pipeline.names(mode).transactional_prefix)

@@ -13,8 +13,9 @@ from eos_assets.orchestration.failures import MAX_RETRIES
 from eos_assets.orchestration.partitions import range_tags
 from eos_assets.orchestration.pipeline_definitions import pipeline_definitions
 from eos_assets.orchestration.sensors import audit_update, backoff, new_records, stuck_partitions
+from eos_assets.run.plan import PartitionPlan
 from eos_assets_tests.orchestration.platform import Platform
-from eos_assets_tests.run.lab import MakeLab
+from eos_assets_tests.run.lab import MakeLab, declare
 from eos_assets_tests.waiting import wait_for
 
 
@@ -237,6 +238,17 @@ def test_an_open_transaction_in_the_source_and_a_run_that_commits_nothing_raise_
     assert tick(platform, long_ago(seen, stuck_partitions.STUCK_SECONDS), "stuck").skip_reason, (
         "a partition that advances is not stuck"
     )
+
+
+def test_a_partition_that_is_later_than_declared_is_named() -> None:
+    lab = declare(fresh_within=120)
+    plan = PartitionPlan(2, 5, 0, 9, 9, None, None, 9)
+    seen = {2: backoff.Requests(5, timestamp=1000.0)}
+    assert stuck_partitions.find_stuck(lab, [plan], seen, 1119.0) == []
+    ((partition, problem),) = stuck_partitions.find_stuck(lab, [plan], seen, 1121.0)
+    assert partition == 2
+    assert "lags by 4 offsets and committed nothing for 121 s, later than fresh_within=120 s" in problem
+    assert stuck_partitions.find_stuck(declare(), [plan], seen, 1121.0) == []
 
 
 def long_ago(cursor: str | None, seconds: float) -> str:

@@ -1,7 +1,8 @@
 """Runs the services of compose.yaml without containers: the same commands, environments and health checks as processes.
 
 It replaces a container engine: a host name becomes loopback, a port of a service becomes a free one, a volume becomes a
-folder, and each of the two foreign images becomes the steps of its entry point.
+folder, and the images of Kafka and PostgreSQL become the steps of their entry points. Prometheus and Grafana are
+left out.
 """
 
 import os
@@ -25,6 +26,8 @@ from eos_assets_tests.waiting import wait_for
 START_SECONDS = 180
 #: Variables that the official Kafka image keeps for itself.
 NOT_PROPERTIES = {"KAFKA_HEAP_OPTS"}
+#: Images whose programs no package of the distribution has.
+LEFT_OUT = ("prom/", "grafana/")
 
 
 def postgres_folder() -> Path | None:
@@ -39,7 +42,7 @@ class Native:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         self.settings = settings
-        self.services = services()
+        self.services = {name: s for name, s in services().items() if not s["image"].startswith(LEFT_OUT)}
         self.ports: dict[tuple[str, str], ReservedPort] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.database = Path(tempfile.mkdtemp(prefix="eos-postgres-"))

@@ -140,11 +140,14 @@ def test_a_password_is_stored_and_logged_nowhere(
         run(*EOS, "topics", "create", "--pipeline", "squares")
         fill(guarded.admin, "datasource", 300)
         run(EOS[0], "-c", MATERIALIZE)
-        for command in (["settings"], ["doctor"], ["plan", "squares"]):
-            run(*EOS, *command, status=0)
+        logging_all = ["--log-format", "json", "--log-level", "debug"]
+        for command in (["settings"], ["doctor"], ["history", "squares"], ["exporter", "--once"]):
+            run(*EOS, *logging_all, *command, status=0)
         monkeypatch.setenv("EOS_KAFKA_USERNAME", "nobody")
-        run(*EOS, "plan", "squares", status=1)
+        run(*EOS, *logging_all, "plan", "squares", status=1)
     assert "checks: 11" in output.read_text()
+    assert '"event": "refusal"' in output.read_text()
+    assert "eos_pipeline_up" in output.read_text()
     assert "rejects the credentials of User:nobody" in output.read_text()
     assert watcher.polls > 10
     assert watcher.seen == set()

@@ -17,6 +17,7 @@ from eos_assets.platform.project import project_root
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import eos
 from eos_assets_tests.cli.free_ports import free_ports
+from eos_assets_tests.metrics.test_exporter import of, scrape
 from eos_assets_tests.scenarios.served.graphql import Graphql
 from eos_assets_tests.scenarios.served.pipelines import SERVICE
 from eos_assets_tests.short_lived import QUICKLY_COMPILED
@@ -64,6 +65,10 @@ class ServedStack:
         for value in values:
             producer.produce(topic, value, value, partition)
         producer.flush()
+
+    def metric(self, name: str, **labels: object) -> float:
+        """The sum of a metric of the exporter."""
+        return of(scrape(self.report("status")["exporter"]), name, **labels)
 
     def count(self, topic: str) -> int:
         """The number of records that a read_committed consumer sees."""

@@ -17,6 +17,7 @@ def test_up_keeps_the_servers_that_are_running(served: ServedStack) -> None:
         "spark",
         "dagster-webserver",
         "dagster-daemon",
+        "exporter",
     }
     for command in (["up"], ["up", "--no-dagster"]):
         served.eos(*command)
@@ -33,6 +34,8 @@ def test_the_sensor_runs_a_pipeline_on_new_records_and_then_the_next_one(served:
     partitions = served.dagster.figures(run, "datasink")
     assert sum(figures["records_in"] or 0 for figures in partitions) == FILLED
     assert all({"range", "transactional_id", "ledger", "records_per_second"} <= set(figures) for figures in partitions)
+    assert served.metric("eos_records_out_total", pipeline="squares") == FILLED
+    eventually(lambda: served.metric("eos_proof_holds", pipeline="squares") == 1)
     downstream = eventually(lambda: served.dagster.finished("doubles_job")) or ""
     assert served.dagster.status(downstream) == "SUCCESS", "one pipeline's sink is the next one's source"
     eventually(lambda: served.count("doubled") == FILLED)

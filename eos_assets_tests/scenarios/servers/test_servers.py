@@ -21,6 +21,7 @@ from eos_assets.platform.folders import hold_lock
 from eos_assets.platform.settings import Settings
 from eos_assets_tests.cli.command import EOS, eos
 from eos_assets_tests.kafka.reading import read_integers, read_pairs
+from eos_assets_tests.metrics.test_exporter import of, scrape
 from eos_assets_tests.waiting import wait_for
 
 
@@ -51,10 +52,12 @@ print(doubled.agg(f.sum("id")).first()[0])
 @pytest.mark.timeout(600)
 def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EOS_FILES_ROOT", str(home.parent / "incoming"))
-    first = eos("up", "--no-dagster").stdout
+    first = eos("up", "--no-dagster", "--exporter").stdout
     assert f"127.0.0.1:{ports[0]}" in first
     before = pids(status())
-    assert set(before) == {"kafka-1", "spark"}
+    assert set(before) == {"kafka-1", "spark", "exporter"}
+    metrics = status()["exporter"]
+    assert of(scrape(metrics), "eos_up") == 1
     eos("fill", "datasource", "--count", "1000")
 
     eos("up", "--no-dagster")
@@ -68,7 +71,9 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     wait_for(lambda: status()["servers"][0]["state"] == "dead")
     assert "kafka-1 died" in " ".join(eos("doctor", status=1).stdout.split())
     assert "kafka-1 died, see" in eos("topics", "list", status=1).stderr, "instead of a connection error"
+    assert scrape(metrics) == {("eos_up", ()): 0}, "without a broker it answers"
     eos("up", "--no-dagster")
+    wait_for(lambda: of(scrape(metrics), "eos_up") == 1)
     after = status()
     assert pids(after)["kafka-1"] != before["kafka-1"]
     assert pids(after)["spark"] == before["spark"]
@@ -82,6 +87,7 @@ def test_a_stack_lives_from_up_to_down(home: Path, ports: tuple[int, int], monke
     report = json.loads(eos("run", "squares", "--failure-probability", "0.3", "--json").stdout)
     assert report["complete"]
     assert sum(row["records_out"] for row in report["partitions"]) == 2000
+    assert of(scrape(metrics), "eos_records_out_total", pipeline="squares") == 2000
     proof = json.loads(eos("verify", "squares", "--json").stdout)
     assert proof["holds"], "the same pipeline on Spark Connect"
     assert proof["sink_records"] == 2000

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, from nothing but the brokers: a run that crashed is seen, too."""
