@@ -12,6 +12,9 @@ from eos_assets.log.corrupt_entry import CorruptEntry
 
 VERSION = 1
 
+#: The outcomes of a mark of a dead letter.
+REPLAYED, REJECTED, DISCARDED = "replayed", "rejected", "discarded"
+
 #: Changelog topic → the last offset of the state, -1 if nothing was written yet.
 ChangelogOffsets = dict[str, int]
 
@@ -82,6 +85,73 @@ class LedgerEntry:
         return dump({"v": VERSION, "kind": "entry", **asdict(self)})
 
 
+@dataclass(frozen=True)
+class LetterMark:
+    """What became of one dead letter."""
+
+    #: The source offset of the letter.
+    offset: int
+    #: `replayed`, `rejected` (it failed again) or `discarded`.
+    outcome: str
+    #: Why it was rejected or discarded.
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LetterEntry:
+    """One committed transaction that replayed or discarded dead letters of one source partition.
+
+    It covers no range of the source and does not move the position. Its maps name the outputs; their `start` is minus
+    the number of the entry.
+    """
+
+    pipeline: str
+    topic: str
+    partition: int
+    #: One higher than that of the last entry of this source partition that does not move the position; 1 for the first.
+    number: int
+    #: The position at that moment.
+    position: int
+    marks: tuple[LetterMark, ...]
+    #: Who replayed or discarded.
+    by: str
+    records_out: int
+    skipped: int
+    sinks: tuple[WrittenRange, ...]
+    run: str
+    run_attempt: int
+    task_attempt: int
+    code_version: str
+    began_ms: int
+    ended_ms: int
+    mode: str = "exactly_once"
+    bytes_out: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """What its maps have in the place of the start of a transaction."""
+        return -self.number
+
+    @property
+    def first(self) -> int:
+        """The first source offset of its letters."""
+        return min(mark.offset for mark in self.marks)
+
+    @property
+    def last(self) -> int:
+        """The last source offset of its letters."""
+        return max(mark.offset for mark in self.marks)
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The source offsets of the letters whose outputs it delivered."""
+        return frozenset(mark.offset for mark in self.marks if mark.outcome == REPLAYED)
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": "letters", **asdict(self)})
+
+
 def short_run_id(run: str) -> str:
     """The first part of a run id, as Dagster's UI shows it: an id of Dagster is a UUID."""
     return run[:8]
@@ -106,7 +176,7 @@ def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[
     return {topic: known.get(topic, -1) for topic in changelogs}
 
 
-def read(message: Message) -> Genesis | LedgerEntry:
+def read(message: Message) -> Genesis | LedgerEntry | LetterEntry:
     """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
@@ -116,7 +186,13 @@ def read(message: Message) -> Genesis | LedgerEntry:
         raise CorruptEntry(*place, "ledger entry", failure) from None
 
 
-def load(value: bytes) -> Genesis | LedgerEntry:
+def number_of(message: Message) -> int:
+    """The number of an entry that does not move the position; 0 for any other. The key is the `start` of its maps."""
+    key = message.key() or b""
+    return int(key[1:]) if key.startswith(b"-") else 0
+
+
+def load(value: bytes) -> Genesis | LedgerEntry | LetterEntry:
     """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
@@ -124,8 +200,11 @@ def load(value: bytes) -> Genesis | LedgerEntry:
         raise ValueError(f"ledger version {version} is unknown, this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
-    if kind != "entry":
+    if kind not in ("entry", "letters"):
         raise ValueError(f"the kind {kind!r} is unknown")
     sinks = tuple(WrittenRange(**fields) for fields in content.pop("sinks"))
+    if kind == "letters":
+        marks = tuple(LetterMark(**fields) for fields in content.pop("marks"))
+        return LetterEntry(**content, sinks=sinks, marks=marks)
     state = tuple(WrittenRange(**fields) for fields in content.pop("state", ()))
     return LedgerEntry(**content, sinks=sinks, state=state)

@@ -11,12 +11,14 @@ from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Genesis, LedgerEntry, LetterEntry
 
 TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
 #: Up to this distance, reading the records in between is faster than seeking.
 NEARBY_OFFSETS = 1000
+#: A whole ledger is read in ranges of this size, so that memory stays flat.
+LEDGER_OFFSETS = 10_000
 
 
 class CommittedReader:
@@ -47,12 +49,25 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition. Its end is the last stable offset, and after
-        `init_transactions` this pipeline has no open transaction before it."""
+        """The last committed entry of a ledger partition that moved the position. Its end is the last stable offset,
+        and after `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
-        message = read_last_record(self.consumer, self.names.ledger, partition, end, low)
-        self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
-        return None if message is None else ledger.read(message)
+        try:
+            while message := read_last_record(self.consumer, self.names.ledger, partition, end, low):
+                entry, end = ledger.read(message), message.offset() or 0
+                if not isinstance(entry, LetterEntry):
+                    return entry
+            return None
+        finally:
+            self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
+
+    def numbered_entries(self, partition: int) -> Iterator[Message]:
+        """The messages of a ledger partition whose entries do not move the position."""
+        low, end = self.watermarks(self.names.ledger, partition)
+        for start in range(low, end, LEDGER_OFFSETS):
+            messages = read_range(self.consumer, self.names.ledger, partition, start, min(end, start + LEDGER_OFFSETS))
+            yield from filter(ledger.number_of, messages)
+        self.consumer.unassign()
 
     def ledger_is_settled(self, partition: int) -> bool:
         """Whether no transaction is open in a ledger partition, not even one of another producer."""

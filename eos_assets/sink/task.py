@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.errors import Code, TaskError
+from eos_assets.log.ranges import OffsetRange
 from eos_assets.sink.job import Job
 from eos_assets.sink.outcome import task_outcome
 from eos_assets.sink.writer import PartitionWriter
@@ -18,7 +19,13 @@ from eos_assets.worker_path import drop_archives
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def writing_task(job: Job) -> Task:
+class OpenWriter(Protocol):
+    """Makes what writes one source partition in one task attempt."""
+
+    def __call__(self, job: Job, planned: OffsetRange, task_attempt: int, /) -> PartitionWriter: ...
+
+
+def writing_task(job: Job, open_writer: OpenWriter = PartitionWriter) -> Task:
     """The function that writes the rows of a job."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,7 +46,7 @@ def writing_task(job: Job) -> Task:
                 reason = f"the transform returned a row with origin.partition {partition}, which this job does not read"
                 yield task_outcome(Code.INVALID_RESULT, reason, attempt).to_arrow()
                 return
-            writer = PartitionWriter(job, job.ranges[partition], attempt)
+            writer = open_writer(job, job.ranges[partition], attempt)
             yield writer.run(batch for _, batch in group).to_arrow()
 
     return task
