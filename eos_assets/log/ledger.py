@@ -86,6 +86,66 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True)
+class LostOutputs:
+    """The outputs of one transaction that were no longer visible in one partition of a topic, as its entry counts
+    them."""
+
+    #: The start of the transaction; of an earlier repair, minus its number.
+    start: int
+    topic: str
+    partition: int
+    count: int
+    digest: int
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One committed repair of a source partition: it produces again what a proof shows missing.
+
+    It covers no range of the source and does not move the position. Its maps name the outputs; their `start` is minus
+    the number of the repair.
+    """
+
+    pipeline: str
+    topic: str
+    partition: int
+    #: One higher than that of the last amendment of this source partition; 1 for the first.
+    number: int
+    #: The position at that moment.
+    position: int
+    #: The first and the last source offset of which something was missing.
+    first: int
+    last: int
+    records_in: int
+    records_out: int
+    skipped: int
+    dead: int
+    sinks: tuple[WrittenRange, ...]
+    #: Those of the outputs that an earlier transaction had written, by that transaction.
+    lost: tuple[LostOutputs, ...]
+    run: str
+    run_attempt: int
+    task_attempt: int
+    code_version: str
+    began_ms: int
+    ended_ms: int
+    mode: str = "exactly_once"
+    bytes_out: int = 0
+
+    @property
+    def start(self) -> int:
+        """What its maps have in the place of the start of a transaction."""
+        return -self.number
+
+    @property
+    def kind(self) -> str:
+        return "repair"
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": self.kind, **asdict(self)})
+
+
+@dataclass(frozen=True)
 class LetterMark:
     """What became of one dead letter."""
 
@@ -108,7 +168,7 @@ class LetterEntry:
     pipeline: str
     topic: str
     partition: int
-    #: One higher than that of the last entry of this source partition that does not move the position; 1 for the first.
+    #: One higher than that of the last amendment of this source partition; 1 for the first.
     number: int
     #: The position at that moment.
     position: int
@@ -148,8 +208,16 @@ class LetterEntry:
         """The source offsets of the letters whose outputs it delivered."""
         return frozenset(mark.offset for mark in self.marks if mark.outcome == REPLAYED)
 
+    @property
+    def kind(self) -> str:
+        return "letters"
+
     def to_json(self) -> bytes:
-        return dump({"v": VERSION, "kind": "letters", **asdict(self)})
+        return dump({"v": VERSION, "kind": self.kind, **asdict(self)})
+
+
+#: An entry that does not move the position. Both kinds share one sequence of numbers in each source partition.
+Amendment = Repair | LetterEntry
 
 
 def short_run_id(run: str) -> str:
@@ -176,7 +244,7 @@ def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[
     return {topic: known.get(topic, -1) for topic in changelogs}
 
 
-def read(message: Message) -> Genesis | LedgerEntry | LetterEntry:
+def read(message: Message) -> Genesis | LedgerEntry | Amendment:
     """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
@@ -187,12 +255,12 @@ def read(message: Message) -> Genesis | LedgerEntry | LetterEntry:
 
 
 def number_of(message: Message) -> int:
-    """The number of an entry that does not move the position; 0 for any other. The key is the `start` of its maps."""
+    """The number of an amendment; 0 for any other entry. Its key is the `start` of its maps."""
     key = message.key() or b""
     return int(key[1:]) if key.startswith(b"-") else 0
 
 
-def load(value: bytes) -> Genesis | LedgerEntry | LetterEntry:
+def load(value: bytes) -> Genesis | LedgerEntry | Amendment:
     """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
@@ -200,9 +268,12 @@ def load(value: bytes) -> Genesis | LedgerEntry | LetterEntry:
         raise ValueError(f"ledger version {version} is unknown, this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
-    if kind not in ("entry", "letters"):
+    if kind not in ("entry", "repair", "letters"):
         raise ValueError(f"the kind {kind!r} is unknown")
     sinks = tuple(WrittenRange(**fields) for fields in content.pop("sinks"))
+    if kind == "repair":
+        lost = tuple(LostOutputs(**fields) for fields in content.pop("lost"))
+        return Repair(**content, sinks=sinks, lost=lost)
     if kind == "letters":
         marks = tuple(LetterMark(**fields) for fields in content.pop("marks"))
         return LetterEntry(**content, sinks=sinks, marks=marks)

@@ -36,6 +36,11 @@ class ProvenanceMap:
     sequences: Offsets
 
     @property
+    def of_repair(self) -> bool:
+        """Whether a repair wrote this map: its `start` is minus the number of the repair."""
+        return self.start < 0
+
+    @property
     def skips(self) -> bool:
         """Whether this map names skipped records. Its topic does not show that: a sink may be named `skipped`, too."""
         return len(self.sink_offsets) > 0 and self.sink_offsets[0] < 0

@@ -10,8 +10,9 @@ from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
-from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry, LetterEntry
+from eos_assets.log import ledger, provenance
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
+from eos_assets.log.provenance import ProvenanceMap
 
 TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.2
@@ -49,25 +50,41 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition that moved the position. Its end is the last stable offset,
-        and after `init_transactions` this pipeline has no open transaction before it."""
+        """The last committed entry of a ledger partition, past amendments, which do not move the position. Its end is the
+        last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
         try:
-            while message := read_last_record(self.consumer, self.names.ledger, partition, end, low):
+            while (message := read_last_record(self.consumer, self.names.ledger, partition, end, low)) is not None:
                 entry, end = ledger.read(message), message.offset() or 0
-                if not isinstance(entry, LetterEntry):
+                if not isinstance(entry, Amendment):
                     return entry
             return None
         finally:
             self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
 
-    def numbered_entries(self, partition: int) -> Iterator[Message]:
-        """The messages of a ledger partition whose entries do not move the position."""
+    def amendments(self, partition: int) -> Iterator[Message]:
+        """The messages of a ledger partition that hold an amendment. No other one is decoded."""
         low, end = self.watermarks(self.names.ledger, partition)
         for start in range(low, end, LEDGER_OFFSETS):
             messages = read_range(self.consumer, self.names.ledger, partition, start, min(end, start + LEDGER_OFFSETS))
             yield from filter(ledger.number_of, messages)
         self.consumer.unassign()
+
+    def repairs(self, partition: int, start: int) -> list[Amendment]:
+        """The committed amendments of a source partition from this offset of its ledger on."""
+        entries = map(ledger.read, self._committed(self.names.ledger, partition, start))
+        return [entry for entry in entries if isinstance(entry, Amendment)]
+
+    def repair_maps(self, partition: int, start: int) -> list[ProvenanceMap]:
+        """The maps of amendments from this offset of the provenance topic on."""
+        maps = map(provenance.read, self._committed(self.names.provenance, partition, start))
+        return [one for one in maps if one.of_repair]
+
+    def _committed(self, topic: str, partition: int, start: int) -> list[Message]:
+        low, end = self.watermarks(topic, partition)
+        messages = read_range(self.consumer, topic, partition, max(low, start), end) if start < end else []
+        self.consumer.unassign()
+        return messages
 
     def ledger_is_settled(self, partition: int) -> bool:
         """Whether no transaction is open in a ledger partition, not even one of another producer."""

@@ -11,6 +11,7 @@ from eos_assets.transform.spark_plan import SCAN, explain, source_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 #: Operators that keep one Spark partition one Kafka partition, in order. Any other one, known or not, may not.
 NARROW = {
@@ -52,7 +53,9 @@ class Aligned:
     shuffled: bool
 
 
-def align_to_source(rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int) -> Aligned:
+def align_to_source(
+    rows: "DataFrame", task: Task, pipeline: Pipeline, partitions: int, schema: "str | StructType" = SPARK_SCHEMA
+) -> Aligned:
     """Apply a task to the rows of each source partition, whole and in order. They are repartitioned if the plan may not
     keep them together, and only sorted if it may change their order.
 
@@ -61,21 +64,22 @@ def align_to_source(rows: "DataFrame", task: Task, pipeline: Pipeline, partition
         task: writes them.
         pipeline: whose rows they are.
         partitions: the number of source partitions that are read.
+        schema: what the task returns.
     """
     # Changes of the state have a `store`, and come last.
     order = ["o_partition", *({"store"} & set(rows.columns)), "o_offset"]
     order += ["sequence"] if "sequence" in rows.columns else []
-    outcomes = run_task(rows, task)
+    outcomes = run_task(rows, task, schema)
     path = narrow_path(outcomes, pipeline)
     if path is None:
         repeatable = [*order, *(name for name in ("topic", "key", "value") if name in rows.columns)]
         whole = rows.repartition(max(1, partitions), "o_partition")
-        return Aligned(run_task(whole.sortWithinPartitions(*repeatable), task), shuffled=True)
+        return Aligned(run_task(whole.sortWithinPartitions(*repeatable), task, schema), shuffled=True)
     if "sequence" in rows.columns:
-        outcomes = run_task(rows.sortWithinPartitions(*order), task)
+        outcomes = run_task(rows.sortWithinPartitions(*order), task, schema)
     elif may_reorder(path) and not pipeline.ordered:
         arrived = rows.selectExpr("*", "monotonically_increasing_id() AS arrived")
-        outcomes = run_task(arrived.sortWithinPartitions(*order, "arrived").drop("arrived"), task)
+        outcomes = run_task(arrived.sortWithinPartitions(*order, "arrived").drop("arrived"), task, schema)
     return Aligned(outcomes, shuffled=False)
 
 
@@ -85,6 +89,6 @@ def may_reorder(path: list[str]) -> bool:
     return sum(node in BATCH_FUNCTIONS for node in path) > 1
 
 
-def run_task(rows: "DataFrame", task: Task) -> "DataFrame":
+def run_task(rows: "DataFrame", task: Task, schema: "str | StructType" = SPARK_SCHEMA) -> "DataFrame":
     """The outcomes of a task over these rows."""
-    return rows.mapInArrow(task, SPARK_SCHEMA)
+    return rows.mapInArrow(task, schema)

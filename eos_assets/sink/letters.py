@@ -182,7 +182,7 @@ class LetterWriter(PartitionWriter):
     def _open_batch(self, opened: Transaction) -> LetterBatch:
         """The rest of step 3: read the marks. No other transaction of this partition can commit from now on."""
         job, partition = self.attempt.job, self.attempt.partition
-        messages = list(self.attempt.reader.numbered_entries(partition))
+        messages = list(self.attempt.reader.amendments(partition))
         marks = last_marks(letter_entries(messages))
         return LetterBatch(
             job,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
+from eos_assets.log.ledger import Amendment, LedgerEntry
 from eos_assets.verify.invariants import (
     SHOWN,
     Sums,
+    add_repaired,
     dropped_matches_ledger,
     ledger_matches_sink,
     ledger_tiles_source,
@@ -118,7 +120,10 @@ def routed_correctly(evidence: Evidence) -> Finding:
 def ledger_findings(evidence: Evidence) -> Iterator[Finding]:
     windows, group_offsets = evidence.window.partitions, evidence.window.group_offsets
     yield ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()})
-    yield ledger_matches_sink(evidence.window.entries, sink_sums(evidence))
+    repairs = evidence.window.provable_repairs
+    sums = add_repaired(sink_sums(evidence), evidence.window.repairs, repairs)
+    transactions: list[LedgerEntry | Amendment] = [*evidence.window.entries, *repairs]
+    yield ledger_matches_sink(transactions, sums)
     # An empty ledger beside a group offset was lost.
     known = {p: w.position for p, w in windows.items() if w.position is not None or group_offsets.get(p) is not None}
     yield offsets_match_ledger(known, group_offsets)

@@ -1,16 +1,17 @@
 """The invariants over the ledger, each a pure function with its counter-examples in the finding."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eos_assets.declare.check import Finding
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, Repair
 
 #: How many counter-examples a finding shows.
 SHOWN = 10
 
-#: (source partition, start of the transaction, topic, partition) → (count, first, last, digest) in a sink.
+#: (source partition, start of the transaction, topic, partition) → (count, first, last, digest) in a sink. The start of
+#: a repair is minus its number.
 Sums = dict[tuple[int, int, str, int], tuple[int, int, int, int]]
 
 
@@ -88,7 +89,7 @@ def offsets_match_ledger(positions: Mapping[int, int | None], group_offsets: Map
     return violations.finding("offsets_match_ledger", f"{known}{note}", "group offsets differ from the ledger")
 
 
-def ledger_matches_sink(entries: Iterable[LedgerEntry], sums: Sums) -> Finding:
+def ledger_matches_sink(entries: Iterable[LedgerEntry | Amendment], sums: Sums) -> Finding:
     """Counts, first and last offsets and digests in the ledger are those of the visible sink records."""
     violations, checked = Violations(), 0
     unmatched = dict(sums)
@@ -111,6 +112,26 @@ def ledger_matches_sink(entries: Iterable[LedgerEntry], sums: Sums) -> Finding:
     )
 
 
+def add_repaired(sums: Sums, repairs: Collection[Amendment], provable: Iterable[Amendment]) -> Sums:
+    """The sums of all transactions as their entries count them: with what was lost and repaired.
+
+    Args:
+        sums: of the visible records.
+        repairs: all repairs.
+        provable: the repairs of which nothing is gone. The sums of the others are left out.
+    """
+    gone = {(repair.partition, repair.start) for repair in repairs}
+    gone -= {(repair.partition, repair.start) for repair in provable}
+    added = {key: figures for key, figures in sums.items() if key[:2] not in gone}
+    for repair in repairs:
+        for lost in repair.lost if isinstance(repair, Repair) else ():
+            key = (repair.partition, lost.start, lost.topic, lost.partition)
+            if key in added:  # else its transaction is no longer provable, or no map names what was lost
+                count, first, last, digest = added[key]
+                added[key] = (count + lost.count, first, last, (digest + lost.digest) % 2**64)
+    return added
+
+
 def dropped_matches_ledger(entries: Iterable[LedgerEntry], dropped: Mapping[tuple[int, int], int]) -> Violations:
     """Running the transform again drops as many records as the ledger counts, where it gives a number.
 
@@ -129,7 +150,9 @@ def dropped_matches_ledger(entries: Iterable[LedgerEntry], dropped: Mapping[tupl
     return violations
 
 
-def transaction(entry: LedgerEntry) -> str:
+def transaction(entry: LedgerEntry | Amendment) -> str:
+    if isinstance(entry, Amendment):
+        return f"{entry.kind} {entry.number} of partition {entry.partition}"
     return f"transaction [{entry.start}, {entry.next}) of partition {entry.partition}"
 
 

@@ -56,6 +56,7 @@ class Proof:
             )
         named = self.frames.maps().where(
             (f.col("start") < f.create_map(*ends)[f.col("source_partition")])
+            & (f.col("replaced") == 0)
             & f.col("topic").between(0, len(self.frames.sinks) - 1)
             & (f.col("sink_offset") >= 0)
         )

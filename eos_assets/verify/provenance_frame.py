@@ -25,6 +25,7 @@ MAP_ROWS = pa.schema(
         ("sink_offset", pa.int64()),
         ("source_offset", pa.int64()),
         ("sequence", pa.int64()),
+        ("map_offset", pa.int64()),
     ]
 )
 #: The number of the topic in rows of skips, and of topics that no longer exist.
@@ -58,6 +59,7 @@ def map_decoder(provenance_topic: str, topics: list[str]) -> Callable[[Batches],
                         pa.array(one.sink_offsets),
                         pa.array(one.source_offsets),
                         pa.array(one.sequences),
+                        constant(message[1], count, pa.int64()),
                     ],
                     schema=MAP_ROWS,
                 )

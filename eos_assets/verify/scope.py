@@ -59,9 +59,10 @@ def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:
     return values[partition]
 
 
-def in_scope(scope: ProofScope, partition: Integers, start: Integers) -> Flags:
-    """Whether the transaction of each row is one that the proof covers."""
-    return (start >= lookup(scope, partition, "start")) & (start < lookup(scope, partition, "end"))
+def in_scope(scope: ProofScope, partition: Integers, start: Integers, source_offset: Integers) -> Flags:
+    """Whether the proof covers the transaction of each row; of a repair, the transaction that it repairs."""
+    place = np.where(start < 0, source_offset, start)
+    return (place >= lookup(scope, partition, "start")) & (place < lookup(scope, partition, "end"))
 
 
 def count_by_transaction(

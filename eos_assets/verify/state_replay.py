@@ -87,7 +87,7 @@ def read_history(context: PipelineContext, partition: int, end: int) -> StateHis
         row = ledger.read(message)
         if isinstance(row, Genesis):
             history = replace(history, genesis=history.genesis or row)
-        elif row.next <= end:
+        elif isinstance(row, LedgerEntry) and row.next <= end:
             other_code = row.next if row.code_version != context.pipeline.code_version else history.other_code
             set_aside = (*history.set_aside, row.start) if row.isolated else history.set_aside
             history = replace(history, tail=row, other_code=other_code, set_aside=set_aside)

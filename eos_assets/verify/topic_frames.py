@@ -18,6 +18,9 @@ from eos_assets.verify.window.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: The start of a transaction after every window.
+NEWER = 1 << 62
+
 
 @dataclass(frozen=True)
 class TopicFrames:
@@ -51,10 +54,29 @@ class TopicFrames:
         )
 
     def maps(self) -> "DataFrame":
-        """One row per output or skip."""
+        """One row per output or skip. A row is `replaced` if a later repair names the same output."""
         topic = self.context.names.provenance
         messages = self._read(topic, self.window.ranges(topic))
-        return decode_maps(messages, topic, self.topics).selectExpr("*", f"{NAMED} AS tag")
+        rows = decode_maps(messages, topic, self.topics).selectExpr("*", f"{NAMED} AS tag")
+        return self.mark_repairs(rows)
+
+    def mark_repairs(self, maps: "DataFrame") -> "DataFrame":
+        """Mark what repairs replace. One that was committed after the ledger was read belongs to the next proof."""
+        from pyspark.sql import functions as f
+
+        known = [f.lit(number) for p, w in self.window.partitions.items() for number in (p, len(w.repairs))]
+        if not known:
+            return maps.withColumn("replaced", f.lit(0))
+        newer = -f.col("start") > f.create_map(*known)[f.col("source_partition")]
+        maps = maps.withColumn("start", f.when(newer, f.lit(NEWER)).otherwise(f.col("start")))
+        if not any(w.repairs for w in self.window.partitions.values()):
+            return maps.withColumn("replaced", f.lit(0))
+        output = ["source_partition", "source_offset", "sequence", "skips"]
+        maps = maps.withColumn("skips", f.col("sink_offset") < 0)
+        repaired = maps.where("start < 0").groupBy(*output).agg(f.max("map_offset").alias("repaired_at"))
+        marked = maps.join(f.broadcast(repaired), output, "left")
+        replaced = f.coalesce(f.col("map_offset") < f.col("repaired_at"), f.lit(False))
+        return marked.withColumn("replaced", replaced.cast("int")).drop("skips", "repaired_at")
 
     def sink_records(self, number: int, isolation: str) -> "DataFrame":
         """The visible records of one sink, or of the dead letters."""
@@ -104,7 +126,8 @@ class TopicFrames:
 def cast_columns(frame: "DataFrame", columns: list[str]) -> "DataFrame":
     """These columns of a frame, null where it has none, in the types that rows of all sources have."""
     types = {"key": "binary", "kind": "string", "text": "string"}
-    types |= dict.fromkeys(("topic", "sink_partition", "source_partition", "tag", "vanished"), "int")
+    integers = ("topic", "sink_partition", "source_partition", "tag", "vanished", "replaced")
+    types |= dict.fromkeys(integers, "int")
     present = set(frame.columns)
     return frame.selectExpr(
         *(f"CAST({f'`{c}`' if c in present else 'NULL'} AS {types.get(c, 'long')}) AS `{c}`" for c in columns)

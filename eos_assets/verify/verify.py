@@ -15,7 +15,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds_of
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
 from eos_assets.run.preflight.permissions import check_permissions
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.transform.business_key import check_business_key
@@ -173,7 +173,7 @@ def read_whole_ledger(context: PipelineContext, window: Window) -> Iterator[Ledg
         yield from entries_of(w.rows)
 
 
-def entries_of(rows: Iterable[Genesis | LedgerEntry]) -> Iterator[LedgerEntry]:
+def entries_of(rows: Iterable[Genesis | LedgerEntry | Amendment]) -> Iterator[LedgerEntry]:
     return (row for row in rows if isinstance(row, LedgerEntry))
 
 

@@ -55,7 +55,7 @@ class RowComparison:
     def by_sink(self) -> "DataFrame":
         """Every visible record of the sinks and dead letters, and every map row, in the order of the sink."""
         columns = ["topic", "sink_partition", "sink_offset", "tag", "key", "digest"]
-        columns += ["source_partition", "start", "source_offset", "sequence", "vanished"]
+        columns += ["source_partition", "start", "source_offset", "sequence", "vanished", "replaced"]
         maps = self.frames.maps().where("sink_offset >= 0 and topic >= 0")
         if self.frames.window.source_is_compacted:
             maps = self.mark_vanished(maps)
@@ -74,7 +74,7 @@ class RowComparison:
 
     def by_source(self) -> "DataFrame":
         """Every visible source record, and every map row, in the order of the source."""
-        columns = ["source_partition", "source_offset", "tag", "sequence", "start", "sink_offset"]
+        columns = ["source_partition", "source_offset", "tag", "sequence", "start", "sink_offset", "replaced"]
         frames = [self.frames.source_records(), self.frames.maps()]
         if self.recomputation.context.pipeline.drops and self.recomputation.window.recomputable:
             frames.append(self.recomputation.kept_origins())

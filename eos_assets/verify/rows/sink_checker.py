@@ -24,8 +24,9 @@ class SinkChecker:
         self.observed = ObservationCollector()
         #: Topic, sink partition, source partition, start of a transaction → count, first, last, digest.
         self.sums: dict[tuple[int, int, int, int], list[int]] = {}
-        #: Topic, sink partition, source partition → source offset and sequence of the last record.
-        self.last: dict[tuple[int, int, int], tuple[int, int]] = {}
+        #: Topic, sink partition, source partition, minus the number of the repair → source offset and sequence of the
+        #: last record.
+        self.last: dict[tuple[int, int, int, int], tuple[int, int]] = {}
         self.held: pa.RecordBatch | None = None
 
     def check(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,9 +48,14 @@ class SinkChecker:
         first = changes(topic, partition, offset)
         group = np.cumsum(first) - 1
         count = int(group[-1]) + 1
-        covered = is_map_row & in_scope(self.scope, integers(rows, "source_partition"), integers(rows, "start"))
+        source_partition, start, source_offset = (
+            integers(rows, c) for c in ("source_partition", "start", "source_offset")
+        )
+        covered = is_map_row & in_scope(self.scope, source_partition, start, source_offset)
+        replaced = covered & (integers(rows, "replaced") == 1)
         visible = np.bincount(group[~is_map_row], minlength=count) > 0
         names = np.bincount(group[covered], minlength=count)
+        names_current = np.bincount(group[covered & ~replaced], minlength=count)
         named_by_others = np.bincount(group[is_map_row & ~covered], minlength=count) > 0
         expired = self.is_expired(topic[first], partition[first], offset[first])
         checked = ~named_by_others & ~(expired & (names == 0))
@@ -59,8 +65,10 @@ class SinkChecker:
             "sink_offset": offset[first],
         }
         self.observed.add("sink_records", visible & checked)
-        self.observed.add("none_missing", ~visible & (names > 0) & checked, **place)
+        self.observed.add("none_missing", ~visible & (names_current > 0) & checked, **place)
         self.observed.add("no_duplicates", names > 1, **place, origins=names)
+        self.observed.add("no_duplicates", visible & (names > names_current), **place, repaired=1)
+        self.extend_sums(rows, np.flatnonzero(replaced & ~visible[group]))
         if not self.scope.shared_sink:
             self.observed.add("none_invented", visible & (names == 0) & checked, **place)
         # From here on: each record with the first map row that names it, if there is one.
@@ -85,9 +93,11 @@ class SinkChecker:
             integers(rows, c)[map_row] for c in ("source_partition", "start", "source_offset", "sequence")
         )
         digest = integers(rows, "digest")[record].view(np.uint64)
-        for chosen in groups(topic, partition, source_partition):
+        repair = np.minimum(start, 0)  # its records follow later ones; among themselves they are in order
+        for chosen in groups(topic, partition, source_partition, repair):
             key = (int(topic[chosen[0]]), int(partition[chosen[0]]), int(source_partition[chosen[0]]))
-            last_offset, last_sequence = self.last.get(key, (-1, -1))
+            order = (*key, int(repair[chosen[0]]))
+            last_offset, last_sequence = self.last.get(order, (-1, -1))
             offsets = np.concatenate([[last_offset], source_offset[chosen]])
             sequences = np.concatenate([[last_sequence], sequence[chosen]])
             falls = (np.diff(offsets) < 0) | ((np.diff(offsets) == 0) & (np.diff(sequences) <= 0))
@@ -101,7 +111,7 @@ class SinkChecker:
                 source_offset=source_offset[chosen],
                 before=offsets[:-1],
             )
-            self.last[key] = (int(offsets[-1]), int(sequences[-1]))
+            self.last[order] = (int(offsets[-1]), int(sequences[-1]))
             for part in (chosen[g] for g in groups(start[chosen])):
                 self.add_to_sum((*key, int(start[part[0]])), offset[part], digest[part])
 
@@ -111,6 +121,13 @@ class SinkChecker:
         total[1] = min(total[1], int(offset.min()))
         total[2] = max(total[2], int(offset.max()))
         total[3] = (total[3] + int(digest.sum(dtype=np.uint64))) % 2**64
+
+    def extend_sums(self, rows: pa.RecordBatch, lost: Integers) -> None:
+        """Extend the offsets of transactions by outputs that were lost and repaired: their entries count those."""
+        columns = ("topic", "sink_partition", "source_partition", "start", "sink_offset")
+        for *transaction, offset in zip(*(integers(rows, c)[lost].tolist() for c in columns), strict=True):
+            total = self.sums.setdefault(tuple(transaction), [0, 1 << 62, -1, 0])
+            total[1], total[2] = min(total[1], offset), max(total[2], offset)
 
     def content(self, rows: pa.RecordBatch, record: Integers, map_row: Integers) -> Iterator[pa.RecordBatch]:
         """Yield the content of the sinks that running the transform again must give, and check its partitions."""

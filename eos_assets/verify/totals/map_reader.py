@@ -150,6 +150,8 @@ class MapReader:
         if self.bytes > LARGEST_BYTES:
             raise UndecidedError("the maps are too large to be sent to tasks")
         decoded = provenance.read(message)
+        if decoded.of_repair:
+            raise UndecidedError("a repair, whose records follow later ones")
         number = self.topic_numbers.get(decoded.topic)
         if number is not None and len(decoded.sink_offsets):
             covered = self.covers(decoded)

@@ -14,7 +14,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, await_stable, bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import provenance
-from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ledger import LedgerEntry, WrittenRange
 from eos_assets.log.reader import CommittedReader
 from eos_assets.run.preflight.topic_ids import check_ids
 from eos_assets.verify.checkpoint import Offsets
@@ -126,9 +126,9 @@ def has_later_entry(reader: CommittedReader, window: PartitionWindow, offset: in
 def await_sinks(kafka: Connection, ledger_window: LedgerWindow) -> TopicBounds:
     """The bounds of the sinks, once they cover the outputs that the ledger names, or when the time is up."""
     entries = [row for w in ledger_window.partitions.values() for row in w.rows if isinstance(row, LedgerEntry)]
-    needed = highest(
-        [{(written.topic, written.partition): written.last + 1} for entry in entries for written in entry.sinks]
-    )
+    sinks = [entry.sinks for entry in entries]
+    sinks += [repair.sinks for w in ledger_window.partitions.values() for repair in w.repairs]
+    needed = highest([{(written.topic, written.partition): written.last + 1} for ranges in sinks for written in ranges])
     return await_stable(kafka, ledger_window.written_topics, needed, PATIENCE_SECONDS)
 
 
@@ -155,7 +155,16 @@ def provable_range(window: PartitionWindow, topic_bounds: TopicBounds, first_map
         elif entry.start < first_map or any(written.first < bound.start for written, bound in sinks):
             start = entry.next
             expired += [{(written.topic, written.partition): written.last} for written in entry.sinks]
+    for repair in window.repairs:
+        if any(is_unstable(written, topic_bounds) for written in repair.sinks):
+            end, settled = min(end, repair.first), False
     return ProvableRange(start, end, highest(expired), settled)
+
+
+def is_unstable(written: WrittenRange, topic_bounds: TopicBounds) -> bool:
+    """Whether a transaction that is open holds back what was written."""
+    bound = topic_bounds.get(written.topic, {}).get(written.partition, GONE)
+    return bound.stable <= written.last < bound.high
 
 
 def first_map(context: PipelineContext, partition: int, bound: Bounds, proven: Offsets) -> int:
@@ -167,10 +176,9 @@ def first_map(context: PipelineContext, partition: int, bound: Bounds, proven: O
 
 def first_complete_map(kafka: Connection, provenance_topic: str, partition: int) -> int:
     """The source offset from which on transactions have all their maps, although retention took earlier ones."""
-    first = next(read_partition(kafka, provenance_topic, partition), None)
-    if first is None:
-        return FOREVER
-    return provenance.read(first).start + 1  # some maps of that transaction may be gone
+    maps = map(provenance.read, read_partition(kafka, provenance_topic, partition))
+    first = next((one for one in maps if not one.of_repair), None)
+    return FOREVER if first is None else first.start + 1  # some maps of that transaction may be gone
 
 
 def code_start(rows: LedgerRows, code_version: str) -> int:

@@ -7,7 +7,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.kafka.offsets import Bounds, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.preflight.topics import existing_topics
 from eos_assets.verify import checkpoint
@@ -25,6 +25,8 @@ class PartitionWindow:
     rows: list[Genesis | LedgerEntry]
     #: The position at the last proof, where the first entry must begin; None if there was none, so a genesis must come.
     proven: int | None
+    #: The repairs of this partition. A window with one reaches from the start of the ledger.
+    repairs: list[Amendment] = field(default_factory=list)
     #: The transactions in [start, end) are complete: in ledger, maps and sinks.
     start: int = 0
     end: int = 0
@@ -41,6 +43,11 @@ class PartitionWindow:
     def entries(self) -> list[LedgerEntry]:
         """The entries that can be proven."""
         return [row for row in self.rows if isinstance(row, LedgerEntry) and self.start <= row.start < self.end]
+
+    @property
+    def provable_repairs(self) -> list[Amendment]:
+        """The repairs that concern no other transactions."""
+        return [repair for repair in self.repairs if self.start <= repair.first and repair.last < self.end]
 
     @property
     def source(self) -> OffsetRange:
@@ -99,6 +106,16 @@ class Window:
         return [entry for w in self.partitions.values() for entry in w.entries]
 
     @property
+    def repairs(self) -> list[Amendment]:
+        """The repairs of all partitions."""
+        return [repair for w in self.partitions.values() for repair in w.repairs]
+
+    @property
+    def provable_repairs(self) -> list[Amendment]:
+        """The repairs of all partitions that can be proven."""
+        return [repair for w in self.partitions.values() for repair in w.provable_repairs]
+
+    @property
     def unprovable(self) -> int:
         """The number of source offsets that retention removed before this proof."""
         return sum(max(0, w.source.start - w.rows[0].start) for w in self.partitions.values() if w.rows)
@@ -126,7 +143,8 @@ class LedgerWindow:
 
 
 def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
-    """Read the ledger since the last proof or, in full, from its start."""
+    """Read the ledger since the last proof or, in full, from its start. With a repair since then it is in full: only
+    the whole ledger shows that what was repaired was missing."""
     names, source, kafka = context.names, context.pipeline.source.name, context.kafka
     declared = [*(names.sink(sink.name) for sink in context.pipeline.sinks), names.dead_letters]
     topics = [source, names.ledger, names.provenance, *declared]
@@ -137,11 +155,15 @@ def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
     if context.exactly_once and not full:
         proven = load_checkpoint(context, topics, [(topic, p) for topic in topics for p in existing[topic].partitions])
     ends = stable_ends(kafka, names.ledger, source_partitions)
-    rows = read_ledger(context, ends, proven)
+    rows, repairs = read_ledger(context, ends, proven)
+    if proven and any(repairs.values()):
+        return read_ledger_window(context, full=True)
     former = former_sinks(context, rows, declared)
     if former and proven:
         proven |= checkpoint.load(kafka, names, [(topic, p) for topic in former for p in kafka.partitions(topic)])
-    partitions = {p: PartitionWindow(p, rows[p], last_proven(context, p, proven)) for p in source_partitions}
+    partitions = {
+        p: PartitionWindow(p, rows[p], last_proven(context, p, proven), repairs[p]) for p in source_partitions
+    }
     return LedgerWindow(partitions, ends, proven, [*declared[:-1], *former, declared[-1]])
 
 
@@ -160,15 +182,23 @@ def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> in
     return proven.get((context.pipeline.source.name, partition))
 
 
-def read_ledger(context: PipelineContext, ends: dict[int, int], proven: Offsets) -> dict[int, LedgerRows]:
-    """The ledger since the last proof. That of a weaker delivery is not atomic with the output, and is not read."""
+def read_ledger(
+    context: PipelineContext, ends: dict[int, int], proven: Offsets
+) -> tuple[dict[int, LedgerRows], dict[int, list[Amendment]]]:
+    """The ledger since the last proof, and the repairs in it. That of a weaker delivery is not atomic with the output,
+    and is not read."""
     rows: dict[int, LedgerRows] = {p: [] for p in ends}
+    repairs: dict[int, list[Amendment]] = {p: [] for p in ends}
     places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
     for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
         partition = message.partition() or 0
         if (message.offset() or 0) < ends[partition]:
-            rows[partition].append(ledger.read(message))
-    return rows
+            entry = ledger.read(message)
+            if isinstance(entry, Amendment):
+                repairs[partition].append(entry)
+            else:
+                rows[partition].append(entry)
+    return rows, repairs
 
 
 def former_sinks(context: PipelineContext, rows: Mapping[int, LedgerRows], declared: list[str]) -> list[str]:

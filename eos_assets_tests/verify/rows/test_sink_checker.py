@@ -38,6 +38,7 @@ class Row:
     source_offset: int | None = None
     sequence: int | None = None
     vanished: int | None = None
+    replaced: int | None = None
 
 
 SCHEMA = pa.schema([(name, pa.binary() if name == "key" else pa.int64()) for name in Row.__dataclass_fields__])
@@ -223,3 +224,57 @@ def test_the_result_does_not_depend_on_where_batches_are_cut(
     rows = [*some, *data.draw(st.lists(names, max_size=8))]
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=5))
     assert observe(scope, rows, *cuts) == observe(scope, rows)
+
+
+def repaired(place: Place, origin: int, number: int = 1) -> Row:
+    """A row of the map of a repair."""
+    return name(place, origin, start=-number)
+
+
+def lost(place: Place, origin: int, start: int = 0) -> Row:
+    """A map row that a later repair replaces."""
+    return replace(name(place, origin, start=start), replaced=1)
+
+
+REPAIRED = [
+    *(record((0, 0, 0)), name((0, 0, 0), 0)),
+    lost((0, 0, 1), 2),
+    *(record((0, 0, 2), digest=4), name((0, 0, 2), 4)),
+    *(record((0, 0, 3), digest=2), repaired((0, 0, 3), 2)),
+]
+
+
+def test_a_repaired_record_may_follow_later_ones() -> None:
+    observed = observe(SCOPE, REPAIRED)
+    assert violations(observed) == {}
+    assert observed["sum"][1] == ['[0, -1, "sink", 0, 1, 3, 3, 2]', '[0, 0, "sink", 0, 2, 0, 2, 5]']
+
+
+def test_without_its_repair_a_lost_record_is_missing() -> None:
+    rows = [replace(row, replaced=None) for row in REPAIRED[:-2]]
+    assert violations(observe(SCOPE, rows)) == {"none_missing": ["topic=sink, sink_partition=0, sink_offset=1"]}
+
+
+def test_no_other_record_may_follow_later_ones() -> None:
+    rows = [*REPAIRED, record((0, 0, 4)), name((0, 0, 4), 3)]
+    assert set(violations(observe(SCOPE, rows))) == {"ordered_within_partition"}
+
+
+def test_the_records_of_one_repair_are_in_order() -> None:
+    rows = [*REPAIRED, record((0, 0, 4)), repaired((0, 0, 4), 1)]
+    assert set(violations(observe(SCOPE, rows))) == {"ordered_within_partition"}
+    rows[-1] = repaired((0, 0, 4), 1, number=2)
+    assert violations(observe(SCOPE, rows)) == {}
+
+
+def test_a_record_that_was_repaired_although_it_is_visible_is_a_duplicate() -> None:
+    rows = [*REPAIRED, record((0, 0, 1))]
+    assert violations(observe(SCOPE, rows)) == {
+        "no_duplicates": ["topic=sink, sink_partition=0, sink_offset=1, repaired=1"]
+    }
+
+
+def test_a_repair_of_a_transaction_outside_of_the_window_is_not_checked() -> None:
+    later = replace(SCOPE, partitions={0: PartitionScope(5, 10, 5, 5)})
+    assert violations(observe(later, REPAIRED)) == {}
+    assert "outputs_with_origin" not in observe(later, REPAIRED)

@@ -30,6 +30,7 @@ class Row:
     sequence: int | None = None
     start: int | None = None
     sink_offset: int | None = None
+    replaced: int | None = None
 
 
 SCHEMA = pa.schema([(name, pa.int64()) for name in Row.__dataclass_fields__])
@@ -217,3 +218,15 @@ def test_no_more_is_held_of_a_record_with_very_many_outputs_than_of_any_other() 
     assert counts["source_records"] == 1
     assert "none_missing" not in counts
     assert max(held) < 300
+
+
+def test_an_output_and_its_repair_are_a_duplicate_unless_the_repair_replaces_it() -> None:
+    both = [record(0), name(0, sink_offset=1), name(0, sink_offset=7, start=-1)]
+    assert set(violations(observe(SCOPE, both))) == {"no_duplicates"}
+    both[1] = replace(both[1], replaced=1)
+    assert violations(observe(SCOPE, both)) == {}
+
+
+def test_a_repair_accounts_for_its_source_record() -> None:
+    assert set(violations(observe(SCOPE, [record(0), record(1), name(0)]))) == {"none_missing"}
+    assert violations(observe(SCOPE, [record(0), record(1), name(0), name(1, start=-1)])) == {}
