@@ -257,7 +257,7 @@ def read(message: Message) -> Genesis | LedgerEntry | Amendment:
 def number_of(message: Message) -> int:
     """The number of an amendment; 0 for any other entry. Its key is the `start` of its maps."""
     key = message.key() or b""
-    return int(key[1:]) if key.startswith(b"-") else 0
+    return int(key[1:]) if key.startswith(b"-") and key[1:].isdigit() else 0
 
 
 def load(value: bytes) -> Genesis | LedgerEntry | Amendment:

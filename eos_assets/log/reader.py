@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
+from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_records, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
@@ -50,17 +50,18 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition, past amendments, which do not move the position. Its end is the
-        last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
+        """The last committed entry of a ledger partition, before amendments, which do not move the position. Its end is
+        the last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
-        try:
-            while (message := read_last_record(self.consumer, self.names.ledger, partition, end, low)) is not None:
-                entry, end = ledger.read(message), message.offset() or 0
-                if not isinstance(entry, Amendment):
-                    return entry
-            return None
-        finally:
+        count, messages = 0, list[Message]()
+        while len(messages) >= count:
+            count = max(1, 8 * count)
+            messages = read_last_records(self.consumer, self.names.ledger, partition, end, count, low)
             self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
+            for message in reversed(messages):
+                if not isinstance(entry := ledger.read(message), Amendment):
+                    return entry
+        return None
 
     def amendments(self, partition: int) -> Iterator[Message]:
         """The messages of a ledger partition that hold an amendment. No other one is decoded."""
