@@ -141,6 +141,11 @@ class Repair:
     def kind(self) -> str:
         return "repair"
 
+    @property
+    def writes_records(self) -> bool:
+        """Whether a proof has to explain outputs by it."""
+        return True
+
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": self.kind, **asdict(self)})
 
@@ -211,6 +216,11 @@ class LetterEntry:
     @property
     def kind(self) -> str:
         return "letters"
+
+    @property
+    def writes_records(self) -> bool:
+        """Whether a proof has to explain outputs by it."""
+        return bool(self.replayed)
 
     def to_json(self) -> bytes:
         return dump({"v": VERSION, "kind": self.kind, **asdict(self)})

@@ -154,7 +154,9 @@ def values_recompute(evidence: Evidence) -> Finding:
     if lost.n or more.n:
         detail = f"compared with running the transform again, {lost.n} outputs are lost and {more.n} are too many{note}"
         return Finding(name, False, detail, (*lost.examples[: SHOWN // 2], *more.examples[: SHOWN // 2]))
-    if other_code and not recomputable:
+    if replayed := len(evidence.recomputation.replayed_again):
+        note += f"; {replayed:,} replayed record(s) compared by the code of their replay"
+    if other_code and not recomputable and not replayed:
         return Finding(name, True, "not evaluated: everything was written by other code", evaluated=False)
     return Finding(name, True, f"running the transform again gives what the sink holds{note}")
 

@@ -160,6 +160,8 @@ def scope_of(recomputation: Recomputation) -> ProofScope:
         compares_dead_letters=recomputation.compares_dead_letters,
         incremental=window.incremental,
         source_is_compacted=window.source_is_compacted,
+        replayed=frozenset(window.replayed()),
+        replayed_again=frozenset(window.replayed(pipeline.code_version)),
     )
 
 

@@ -7,7 +7,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.kafka.offsets import Bounds, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry
 from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.preflight.topics import existing_topics
 from eos_assets.verify import checkpoint
@@ -110,6 +110,18 @@ class Window:
         """The repairs of all partitions."""
         return [repair for w in self.partitions.values() for repair in w.repairs]
 
+    def replayed(self, code_version: str | None = None) -> list[tuple[int, int]]:
+        """Source partition and offset of each dead letter that was replayed, or that this version of the code replayed,
+        as far as its source record is in the window."""
+        return [
+            (p, offset)
+            for p, w in self.partitions.items()
+            for entry in w.repairs
+            if isinstance(entry, LetterEntry) and code_version in (None, entry.code_version)
+            for offset in sorted(entry.replayed)
+            if w.source.start <= offset < w.end
+        ]
+
     @property
     def provable_repairs(self) -> list[Amendment]:
         """The repairs of all partitions that can be proven."""
@@ -156,7 +168,7 @@ def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
         proven = load_checkpoint(context, topics, [(topic, p) for topic in topics for p in existing[topic].partitions])
     ends = stable_ends(kafka, names.ledger, source_partitions)
     rows, repairs = read_ledger(context, ends, proven)
-    if proven and any(repairs.values()):
+    if proven and any(one.writes_records for amendments in repairs.values() for one in amendments):
         return read_ledger_window(context, full=True)
     former = former_sinks(context, rows, declared)
     if former and proven:
