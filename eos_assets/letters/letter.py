@@ -88,6 +88,16 @@ class LetterFilter:
         return set(self.partitions) & named if self.partitions and named else set(self.partitions) | named
 
 
+def parse_letter(name: str) -> Origin:
+    """The letter that a user names as partition/offset of its source record."""
+    partition, separator, offset = name.partition("/")
+    if not (separator and partition.isdecimal() and offset.isdecimal()):
+        raise EosError(
+            f"The letter {name!r} is not valid.", "Use the partition and the offset of its source record, as in 0/17."
+        )
+    return int(partition), int(offset)
+
+
 @dataclass
 class ReasonCount:
     """The letters of one reason code."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eos_assets.context import PipelineContext
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.headers import Header, headers_of
 from eos_assets.kafka.reader import read_partition
 from eos_assets.letters.letter import Letter, Origin, letter_of, original_headers, original_timestamp
@@ -50,6 +52,16 @@ def read_originals(context: PipelineContext, letters: Sequence[Letter]) -> Itera
             original, timestamp = original_headers(headers), original_timestamp(headers)
             if letter is not None and timestamp is not None and UNREADABLE_HEADERS not in original:
                 yield Original(letter.origin, message.key(), message.value(), original, timestamp)
+
+
+def read_original(pipeline: Pipeline, connection: Connection, letter: Letter) -> Original:
+    """The record of one letter, with the time of the letter where it does not hold that of its record."""
+    place = (pipeline.names().dead_letters, letter.origin[0], letter.offset, letter.offset + 1)
+    (message,) = read_partition(connection, *place)
+    headers = headers_of(message)
+    timestamp = original_timestamp(headers)
+    known = letter.written_ms if timestamp is None else timestamp
+    return Original(letter.origin, message.key(), message.value(), original_headers(headers), known)
 
 
 def records_frame(context: PipelineContext, originals: Iterable[Original]) -> "DataFrame":

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_records, read_range, watermarks
+from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_last_records, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger, provenance
 from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
@@ -62,6 +62,12 @@ class CommittedReader:
                 if not isinstance(entry := ledger.read(message), Amendment):
                     return entry
         return None
+
+    def ends_with_amendment(self, partition: int, start: int) -> bool:
+        """Whether the last entry of a ledger partition is an amendment, at this offset or a later one."""
+        low, end = self.watermarks(self.names.ledger, partition)
+        last = read_last_record(self.consumer, self.names.ledger, partition, end, low)
+        return last is not None and ledger.number_of(last) > 0 and (last.offset() or 0) >= start
 
     def amendments(self, partition: int) -> Iterator[Message]:
         """The messages of a ledger partition that hold an amendment. No other one is decoded."""

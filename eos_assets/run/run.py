@@ -19,6 +19,7 @@ from eos_assets.kafka.offsets import stable_ends
 from eos_assets.kafka.retries import retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.reader import CommittedReader
 from eos_assets.run.arrow_job import ArrowJobRunner
 from eos_assets.run.grow_topics import grow_own_topics
 from eos_assets.run.job import JobRunner, StatelessJobRunner
@@ -141,6 +142,8 @@ class Run:
         self.report = report
         self.max_attempts = max_attempts
         self.poison_records = PoisonRecords(context, planner, jobs)
+        #: Source partition → where its ledger ended when the last attempt began.
+        self.ledger_ends: dict[int, int] = {}
 
     def execute(self, plans: list[PartitionPlan]) -> None:
         """Run jobs until every partition is at its goal, and fill the report from the ledger."""
@@ -161,6 +164,9 @@ class Run:
             if fruitless == self.max_attempts:
                 return False
             self.report.attempts += 1
+            self.ledger_ends = stable_ends(
+                self.context.kafka, self.context.names.ledger, [p.partition for p in lagging]
+            )
             planned = [replace(p, end=self.jobs.job_end(p, goals[p.partition])) for p in lagging]
             outcomes, progressed = self._attempt(planned)
             fruitless = 0 if progressed else fruitless + 1
@@ -243,7 +249,8 @@ class Run:
         self._log("attempt %d: %s", self.report.attempts, failure, partitions=partitions)
 
     def _wait_for_other_run(self, fenced: set[int], goals: dict[int, int]) -> None:
-        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn."""
+        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn. If it was an
+        amendment, it has ended with its ledger entry, which moves no position."""
         self._log("another run writes partitions %s: waiting for it", sorted(fenced), partitions=fenced)
         deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
         last: dict[int, int] = {}
@@ -254,7 +261,17 @@ class Run:
             if positions != last:
                 last = positions
                 deadline.restart()
+            elif self._were_amended(fenced):
+                return
             time.sleep(POLL_SECONDS)
+
+    def _were_amended(self, fenced: set[int]) -> bool:
+        """Whether the last entries of these ledger partitions are amendments since the attempt began."""
+        reader = CommittedReader(self.context.kafka.config(), self.context.names)
+        try:
+            return all(reader.ends_with_amendment(p, self.ledger_ends.get(p, 0)) for p in fenced)
+        finally:
+            reader.close()
 
     def _log(self, message: str, *args: object, partitions: Iterable[int], level: int = logging.WARNING) -> None:
         chosen = sorted(set(partitions) - {NO_PARTITION})  # a whole task may have failed

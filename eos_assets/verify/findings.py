@@ -15,6 +15,7 @@ from eos_assets.verify.invariants import (
     dropped_matches_ledger,
     ledger_matches_sink,
     ledger_tiles_source,
+    letters_replayed_twice,
     offsets_match_ledger,
 )
 from eos_assets.verify.observations import Observations
@@ -75,8 +76,7 @@ class Evidence:
 
 def evaluate(evidence: Evidence) -> Iterator[Finding]:
     """Evaluate every invariant, except those over state and open transactions."""
-    outputs = evidence.observations["outputs_with_origin"].n
-    yield evidence.finding("no_duplicates", f"{outputs:,} outputs, each origin once", "origins visible more than once")
+    yield no_duplicates(evidence)
     yield none_missing(evidence)
     yield evidence.finding("none_invented", "every visible record has a visible origin", "records without an origin")
     yield evidence.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
@@ -86,6 +86,14 @@ def evaluate(evidence: Evidence) -> Iterator[Finding]:
     yield values_recompute(evidence)
     if evidence.context.pipeline.unique:
         yield source_is_unique(evidence)
+
+
+def no_duplicates(evidence: Evidence) -> Finding:
+    """No output is visible twice, and no dead letter was replayed twice."""
+    holds = f"{evidence.observations['outputs_with_origin'].n:,} outputs, each origin once"
+    finding = evidence.finding("no_duplicates", holds, "origins visible more than once")
+    twice = letters_replayed_twice(evidence.window.repairs)
+    return twice.finding("no_duplicates", holds, "dead letters replayed twice") if finding.holds else finding
 
 
 def none_missing(evidence: Evidence) -> Finding:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eos_assets.declare.check import Finding
-from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry, Repair
 
 #: How many counter-examples a finding shows.
 SHOWN = 10
@@ -147,6 +147,17 @@ def dropped_matches_ledger(entries: Iterable[LedgerEntry], dropped: Mapping[tupl
                 f"{transaction(entry)}: the ledger counts {entry.dropped} dropped records; running the transform again "
                 f"drops {again}"
             )
+    return violations
+
+
+def letters_replayed_twice(amendments: Iterable[Amendment]) -> Violations:
+    """No dead letter is replayed by two transactions."""
+    violations, replayed = Violations(), dict[tuple[int, int], int]()
+    for entry in amendments:
+        for offset in sorted(entry.replayed) if isinstance(entry, LetterEntry) else ():
+            first = replayed.setdefault((entry.partition, offset), entry.number)
+            if first != entry.number:
+                violations.add(f"dead letter {entry.partition}/{offset}: replayed by {first} and by {entry.number}")
     return violations
 
 

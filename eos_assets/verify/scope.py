@@ -51,6 +51,8 @@ class ProofScope:
     #: Source partition and offset of each replayed dead letter, and of those that today's code replayed.
     replayed: frozenset[tuple[int, int]] = frozenset()
     replayed_again: frozenset[tuple[int, int]] = frozenset()
+    #: Source partition and `start` of the maps of each replay → the source offsets that its ledger entry names.
+    replays: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
 
 
 def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:

@@ -15,7 +15,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds_of
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry
 from eos_assets.run.preflight.permissions import check_permissions
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.transform.business_key import check_business_key
@@ -162,6 +162,7 @@ def scope_of(recomputation: Recomputation) -> ProofScope:
         source_is_compacted=window.source_is_compacted,
         replayed=frozenset(window.replayed()),
         replayed_again=frozenset(window.replayed(pipeline.code_version)),
+        replays={(e.partition, e.start): e.replayed for e in window.repairs if isinstance(e, LetterEntry)},
     )
 
 
