@@ -249,8 +249,8 @@ class Run:
         self._log("attempt %d: %s", self.report.attempts, failure, partitions=partitions)
 
     def _wait_for_other_run(self, fenced: set[int], goals: dict[int, int]) -> None:
-        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn. If it was an
-        amendment, it has ended with its ledger entry, which moves no position."""
+        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn. An
+        amendment has ended with its ledger entry, which moves no position."""
         self._log("another run writes partitions %s: waiting for it", sorted(fenced), partitions=fenced)
         deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
         last: dict[int, int] = {}
