@@ -38,6 +38,7 @@ SECTIONS = {
     "Prove": {
         "verify": "Evaluate every invariant from the topics.",
         "checks": "Evaluate all asset checks headless, as CI would.",
+        "repair": "Produce again what a proof shows missing, and list doubles.",
     },
     "Look": {
         "trace": "Show where a record came from, or what became of it.",

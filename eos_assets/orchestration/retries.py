@@ -6,9 +6,8 @@ import dagster as dg
 MAX_RETRIES = "dagster/max_retries"
 
 
-StepContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
-
-
-def refuse_retries(context: StepContext) -> None:
+def refuse_retries(
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext,
+) -> None:
     """Let this run be the last one. Its failure is an error with a remedy, or a check that does not hold."""
     context.instance.add_run_tags(context.run.run_id, {MAX_RETRIES: "0"})

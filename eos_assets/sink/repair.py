@@ -224,7 +224,7 @@ def check_outputs(batches: Iterable[pa.RecordBatch], outputs: MissingOutputs, pa
         rejected = np.zeros(rows.num_rows, bool)
         if "error" in rows.schema.names:
             rejected = rows["error"].is_valid().to_numpy(zero_copy_only=False)
-        digests = np.where(rejected | flags(rows, "skip"), 0, rows["digest"].to_numpy().view(np.uint64))
+        digests = np.where(rejected | flags(rows, "skip"), np.uint64(0), rows["digest"].to_numpy().view(np.uint64))
         returned.update(zip(output_ids(rows, offsets, sequences), digests.tolist(), strict=True))
     planned = {output: missing.digest for output, missing in outputs.items()}
     if returned != planned:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.log import ledger
-from eos_assets.log.ledger import LedgerEntry, WrittenRange
+from eos_assets.log.ledger import LedgerEntry, LostOutputs, Repair, WrittenRange
 
 offsets = st.integers(0, 2**62)
 identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
@@ -42,9 +42,32 @@ entries = st.builds(
     ended_ms=offsets,
 )
 
+repairs = st.builds(
+    Repair,
+    pipeline=identifiers,
+    topic=topics,
+    partition=offsets,
+    number=st.integers(1, 99),
+    position=offsets,
+    first=offsets,
+    last=offsets,
+    records_in=offsets,
+    records_out=offsets,
+    skipped=offsets,
+    dead=offsets,
+    sinks=st.lists(st.builds(WrittenRange, topics, *[offsets] * 5)).map(tuple),
+    lost=st.lists(st.builds(LostOutputs, st.integers(-9, 2**62), topics, *[offsets] * 3)).map(tuple),
+    run=st.text(),
+    run_attempt=offsets,
+    task_attempt=offsets,
+    code_version=st.text(),
+    began_ms=offsets,
+    ended_ms=offsets,
+)
 
-@given(entries)
-def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry) -> None:
+
+@given(entries | repairs)
+def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry | Repair) -> None:
     assert ledger.load(entry.to_json()) == entry
 
 

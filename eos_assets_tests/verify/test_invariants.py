@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.declare.check import Finding
-from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
+from eos_assets.log.ledger import Genesis, LedgerEntry, LostOutputs, Repair, WrittenRange
 from eos_assets.verify.invariants import (
     SHOWN,
     Sums,
     Violations,
+    add_repaired,
     code_versions,
     dropped_matches_ledger,
     ledger_matches_sink,
@@ -166,3 +167,44 @@ def test_a_group_offset_that_differs_is_red_and_one_that_is_absent_is_not(
     partition = data.draw(st.sampled_from(sorted(positions)))
     assert offsets_match_ledger(positions, {**positions, partition: None}).holds
     assert not offsets_match_ledger(positions, {**positions, partition: positions[partition] + 1}).holds
+
+
+def test_what_was_lost_and_repaired_is_counted_for_its_transaction() -> None:
+    lost = LostOutputs(0, "t", 0, 2, 5)
+    repair = repair_of(1, lost)
+    sums: Sums = {(0, 0, "t", 0): (3, 0, 9, 2**64 - 1), (0, -1, "t", 0): (2, 10, 11, 5)}
+    assert add_repaired(sums, [repair], [repair]) == {**sums, (0, 0, "t", 0): (5, 0, 9, 4)}
+    assert add_repaired(sums, [repair], []) == {(0, 0, "t", 0): (5, 0, 9, 4)}, "of a repair that is partly gone"
+    assert add_repaired({}, [repair], [repair]) == {}, "a claim about records that no map names adds none"
+
+
+def test_a_repair_is_compared_with_the_sink_as_a_transaction() -> None:
+    repair = repair_of(1)
+    assert ledger_matches_sink([repair], {(0, -1, "t", 0): (2, 10, 11, 5)}).holds
+    (example,) = ledger_matches_sink([repair], {(0, -1, "t", 0): (1, 10, 10, 5)}).examples
+    assert example.startswith("repair 1 of partition 0: ")
+    assert not ledger_matches_sink([], {(0, -1, "t", 0): (2, 10, 11, 5)}).holds, "without an entry"
+
+
+def repair_of(number: int, *lost: LostOutputs) -> Repair:
+    return Repair(
+        pipeline="p",
+        topic="s",
+        partition=0,
+        number=number,
+        position=20,
+        first=1,
+        last=7,
+        records_in=2,
+        records_out=2,
+        skipped=0,
+        dead=0,
+        sinks=(WrittenRange("t", 0, 2, 10, 11, 5),),
+        lost=lost,
+        run="r",
+        run_attempt=1,
+        task_attempt=0,
+        code_version="1",
+        began_ms=0,
+        ended_ms=0,
+    )

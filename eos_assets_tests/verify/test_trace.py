@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from eos_assets.declare.topic import Topic
 from eos_assets.errors import EosError
+from eos_assets.log.ledger import LedgerEntry
 from eos_assets.verify import trace
 from eos_assets.verify.trace import entry_of, explain_missing_outcome, origin_of, outcome_of
 from eos_assets_tests.run.lab import Lab, MakeLab
@@ -36,7 +37,7 @@ def test_dead_letters_and_skips_are_traced(make_lab: MakeLab) -> None:
         link = origin_of(lab.pipeline, lab.connection, topic, 0, 0)
         assert link is not None
         assert link.source == f"{lab.source}/0/{offset}"
-        assert link.entry is not None
+        assert isinstance(link.entry, LedgerEntry)
         assert (link.entry.start, link.entry.next) == (0, 3)
     assert lab.broken() == set()
 

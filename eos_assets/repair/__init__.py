@@ -1,0 +1,1 @@
+"""Produce again what a proof shows missing, and list what readers have to skip."""
