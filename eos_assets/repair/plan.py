@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.errors import EosError
-from eos_assets.log.ledger import LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, LedgerEntry
 from eos_assets.repair.outputs import CHANGED, MISSING, MOVED, OUTPUT, PLACE, OutputFrames
 from eos_assets.sink.repair import SKIP, MissingOutput, MissingOutputs, OutputId, PartitionRepair, sum_lost
 from eos_assets.transform.arrow_batches import arrow_batch_limit
@@ -193,6 +193,8 @@ class Planning:
             return "the pipeline is stateful: its outputs depend on the state of that moment"
         if not pipeline.deterministic:
             return "the pipeline declares deterministic=False: running it again may give something else"
+        if (row.source_partition, row.source_offset) in self.window.replayed():
+            return "it was a dead letter that was replayed; send the record to the source again"
         if row.source_offset < w.log_start:
             return "retention has removed the source record"
         if row.source_offset < w.code_start:
@@ -219,7 +221,7 @@ class Planning:
         """What was lost must be what the transform gives now, by the digest of its transaction in the ledger."""
         provable = self.window.provable_repairs
         sums = add_repaired(sink_sums(self.evidence), self.window.repairs, provable)
-        transactions: list[LedgerEntry | Repair] = [*self.window.entries, *provable]
+        transactions: list[LedgerEntry | Amendment] = [*self.window.entries, *provable]
         for entry in transactions:
             outputs = self.missing.get(entry.partition, {})
             lost = {(one.start, one.topic, one.partition): one for one in sum_lost(outputs.values())}

@@ -47,9 +47,9 @@ class LetterPlan:
     #: Marks of letters that give no rows: those to discard, and those on which the transform raises.
     marks: tuple[LetterMark, ...] = ()
 
-    def without(self, closed: Iterable[int]) -> "LetterPlan":
-        """The plan without the letters that were replayed or discarded meanwhile."""
-        offsets = frozenset(closed)
+    def without(self, done: Iterable[int]) -> "LetterPlan":
+        """The plan without these letters."""
+        offsets = frozenset(done)
         sequences = {offset: first for offset, first in self.sequences.items() if offset not in offsets}
         return LetterPlan(self.by, sequences, tuple(mark for mark in self.marks if mark.offset not in offsets))
 
@@ -184,13 +184,15 @@ class LetterWriter(PartitionWriter):
         job, partition = self.attempt.job, self.attempt.partition
         messages = list(self.attempt.reader.amendments(partition))
         marks = last_marks(letter_entries(messages))
+        # What an earlier attempt of this run has rejected again stays open, and is done.
+        done = [offset for (_, offset), mark in marks.items() if mark.status is not Status.OPEN or mark.run == job.run]
         return LetterBatch(
             job,
             partition,
             opened.producer,
             number=1 + max(map(ledger.number_of, messages), default=0),
             position=opened.batch.start,
-            plan=self.plan.without(offset for (_, offset), mark in marks.items() if mark.status is not Status.OPEN),
+            plan=self.plan.without(done),
         )
 
 

@@ -1,10 +1,4 @@
-"""Letters are replayed exactly once, however often, concurrently or interrupted, and a proof explains them."""
-
-import os
-import signal
-import threading
-from pathlib import Path
-from typing import Any
+"""A replay delivers what today's transform accepts, a proof explains it, and the rest is refused with a reason."""
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -12,41 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from eos_assets.errors import EosError
-from eos_assets.experiment.faults import Faults
 from eos_assets.letters.letter import LetterFilter, read_letters
-from eos_assets.letters.marking import LetterReport
-from eos_assets.letters.replay import ReplayOptions, replay_letters
 from eos_assets.log.ledger import REJECTED, REPLAYED
 from eos_assets.log.letter_marks import Status
-from eos_assets.sink.job import FAILPOINTS, NoFaults
-from eos_assets_tests.run.background import await_stopped
-from eos_assets_tests.run.lab import ACCEPTED, Lab, MakeLab
-
-EVERY = LetterFilter()
-SOURCE = [b"1", b"a", b"3", b"b: 4", b"5"]
-
-
-def corrected(records: DataFrame) -> DataFrame:
-    """Accepts a letter of the alphabet as two records, and still rejects anything else that is not an integer."""
-    text = f.col("value").cast("string")
-    letter = text.rlike("^[a-z]$")
-    wrong = f.when(~letter & text.try_cast("long").isNull(), f.concat(f.lit("still_wrong: "), text))
-    values = f.when(letter, f.array(text, f.upper(text))).otherwise(f.array(text))
-    return records.select("key", f.explode(values).alias("value"), wrong.alias("error"), "origin")
-
-
-def run_with_letters(make_lab: MakeLab, **declared: Any) -> Lab:
-    """A pipeline that has rejected two of five records, and its corrected transform."""
-    lab = make_lab(partitions=1, **declared)
-    lab.produce(SOURCE)
-    assert lab.run().complete
-    return lab.with_(transform=corrected, version="corrected")
-
-
-def replay(lab: Lab, chosen: LetterFilter = EVERY, faults: NoFaults | None = None) -> LetterReport:
-    options = ReplayOptions("tester", faults or NoFaults(), ACCEPTED)
-    return replay_letters(lab.context, chosen, options)
-
+from eos_assets_tests.letters.replays import corrected, replay, run_with_letters
+from eos_assets_tests.run.lab import MakeLab
 
 def test_a_replay_delivers_what_todays_transform_accepts_and_marks_the_rest(make_lab: MakeLab) -> None:
     lab = run_with_letters(make_lab)
@@ -81,71 +45,6 @@ def test_arrow_pipelines_replay_letters_too(make_lab: MakeLab) -> None:
     report = replay(lab)
     assert sorted(report.marked(REJECTED)) == [(0, 1), (1, 0)]
     assert lab.values() == [b"1"]
-    assert lab.broken() == set()
-
-
-@pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_a_crash_at_each_step_of_a_replay_delivers_each_letter_once(make_lab: MakeLab, failpoint: str) -> None:
-    lab = run_with_letters(make_lab)
-    report = replay(lab, faults=Faults(failpoint=failpoint, action="exit"))
-    assert sorted(report.marked(REPLAYED)) == [(0, 1)]
-    assert [entry.task_attempt for entry in report.entries] == [int(failpoint != "after_commit")], "the first has died"
-    assert sorted(value or b"" for value in lab.values()) == [b"1", b"25", b"9", b"A", b"a"]
-    if failpoint in ("before_commit", "after_commit"):
-        assert lab.broken() == set()
-
-
-class Background:
-    """A replay in a thread of its own."""
-
-    def __init__(self, lab: Lab, faults: NoFaults) -> None:
-        self.report: LetterReport | None = None
-
-        def work() -> None:
-            self.report = replay(lab, faults=faults)
-
-        self.thread = threading.Thread(target=work)
-        self.thread.start()
-
-    def result(self) -> LetterReport:
-        self.thread.join(120)
-        assert self.report is not None
-        return self.report
-
-
-@pytest.mark.parametrize("failpoint", ["before_init", "before_commit"])
-def test_two_replays_at_once_deliver_each_letter_once(make_lab: MakeLab, tmp_path: Path, failpoint: str) -> None:
-    """The first one is stopped in the middle, and wakes up after the second one has committed."""
-    lab = run_with_letters(make_lab)
-    first = Background(lab, Faults(failpoint=failpoint, action="stop", pid_folder=str(tmp_path)))
-    pid = await_stopped(tmp_path)
-    second = replay(lab)
-    assert sorted(second.marked(REPLAYED)) == [(0, 1)]
-    assert first.report is None, "the two overlap"
-    os.kill(pid, signal.SIGCONT)
-    report = first.result()
-    assert report.marked(REPLAYED) == {}
-    assert (0, 1) in report.marked_by_others
-    if failpoint == "before_commit":
-        assert any("newer attempt" in failure for failure in report.failures), "it was fenced"
-    assert sorted(value or b"" for value in lab.values()) == [b"1", b"25", b"9", b"A", b"a"]
-    assert lab.broken() == set()
-
-
-def test_a_replay_during_a_run_disturbs_neither(make_lab: MakeLab, tmp_path: Path) -> None:
-    from eos_assets_tests.run.background import Background as RunInBackground
-
-    lab = run_with_letters(make_lab)
-    lab.produce([b"7", b"8"])
-    run = RunInBackground(lab, Faults(failpoint="before_commit", action="stop", pid_folder=str(tmp_path)))
-    pid = await_stopped(tmp_path)
-    assert sorted(replay(lab).marked(REPLAYED)) == [(0, 1)]
-    os.kill(pid, signal.SIGCONT)
-    report = run.result()
-    assert report.complete
-    assert [outcome.outcome for outcome in report.outcomes] == ["fenced", "committed"]
-    assert report.seconds < 20, "it does not wait for the replay's next transaction"
-    assert sorted(value or b"" for value in lab.values()) == [b"1", b"25", b"7", b"8", b"9", b"A", b"a"]
     assert lab.broken() == set()
 
 
