@@ -64,9 +64,10 @@ def forge(lab: Lab, outputs: list[Output], spoil: Spoil = lambda entry: entry) -
         none = np.zeros(len(rows), np.int64)
         for value in ProvenanceMap(0, 0, lab.sink, partition, sink_offsets, origins, none).messages():
             producer.produce(names.provenance, value, b"0", 0)
-        seen = [output for _, output in rows if output.visible]
         low, high = int(sink_offsets.min()), int(sink_offsets.max())
-        ranges.append(WrittenRange(lab.sink, partition, len(rows), low, high, digest_of(lab, seen)))
+        ranges.append(
+            WrittenRange(lab.sink, partition, len(rows), low, high, digest_of(lab, [output for _, output in rows]))
+        )
     ids = lab.connection.topic_ids([lab.source, lab.sink, names.ledger])
     producer.produce(names.ledger, Genesis(names.pipeline, 0, 0, ids).to_json(), b"genesis", 0)
     entry = LedgerEntry(
