@@ -35,5 +35,3 @@ def run_with_letters(make_lab: MakeLab, **declared: Any) -> Lab:
 def replay(lab: Lab, chosen: LetterFilter = EVERY, faults: NoFaults | None = None) -> LetterReport:
     options = ReplayOptions("tester", faults or NoFaults(), ACCEPTED)
     return replay_letters(lab.context, chosen, options)
-
-

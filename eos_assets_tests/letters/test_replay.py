@@ -12,6 +12,7 @@ from eos_assets.log.letter_marks import Status
 from eos_assets_tests.letters.replays import corrected, replay, run_with_letters
 from eos_assets_tests.run.lab import MakeLab
 
+
 def test_a_replay_delivers_what_todays_transform_accepts_and_marks_the_rest(make_lab: MakeLab) -> None:
     lab = run_with_letters(make_lab)
     report = replay(lab)

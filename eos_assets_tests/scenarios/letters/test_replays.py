@@ -16,6 +16,7 @@ from eos_assets_tests.run import background
 from eos_assets_tests.run.background import await_stopped
 from eos_assets_tests.run.lab import Lab, MakeLab
 
+
 @pytest.mark.parametrize("failpoint", ["after_init", "mid_produce", "before_commit", "after_commit"])
 def test_a_crash_at_each_step_of_a_replay_delivers_each_letter_once(make_lab: MakeLab, failpoint: str) -> None:
     lab = run_with_letters(make_lab)
@@ -76,5 +77,3 @@ def test_a_replay_during_a_run_disturbs_neither(make_lab: MakeLab, tmp_path: Pat
     assert report.seconds < 20, "it does not wait for the replay's next transaction"
     assert sorted(value or b"" for value in lab.values()) == [b"1", b"25", b"7", b"8", b"9", b"A", b"a"]
     assert lab.broken() == set()
-
-
