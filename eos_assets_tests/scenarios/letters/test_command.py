@@ -51,7 +51,7 @@ def test_letters_are_listed_shown_replayed_and_discarded(
 
     replayed = json.loads(eos(*command, "replay", name, *module, "--all", "--by", "ann", "--json", status=1).stdout)
     assert (replayed["replayed"], replayed["rejected"], replayed["records_out"]) == (["0/1"], {"0/2": "empty"}, 1)
-    assert sorted(lab.values()) == [b"1", b"x"]
+    assert set(lab.values()) == {b"1", b"x"}
     traced = eos("trace", f"{name}-source", "0", "1", "--source", *module).stdout
     assert "letters 1" in traced
 
