@@ -104,6 +104,14 @@ def require_choice(chosen: LetterFilter, every: bool) -> None:
         raise EosError("No letters were chosen.", "Choose some with --reason, --letter and so on, or all with --all.")
 
 
+def current_user() -> str:
+    """The user of this process, who is named in the marks."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:  # a user id without a name, as in some containers
+        raise EosError("The user of this process has no name.", "Name who it is with --by.") from error
+
+
 def find(name: str) -> tuple[Pipeline, Connection]:
     settings = Settings.load()
     return find_pipeline(name, settings.modules), connect(settings)
@@ -250,7 +258,7 @@ def replay(pipeline: str, every: bool, by: str | None, as_json: bool, **options:
     settings, declared, connection = prepare(pipeline)
     with Console(stderr=True).status("Replaying …"):
         context = PipelineContext(declared, start_session(settings), connection)
-        replay_options = ReplayOptions(by or getpass.getuser(), accepted_spark=settings.accept_spark)
+        replay_options = ReplayOptions(by or current_user(), accepted_spark=settings.accept_spark)
         report = replay_letters(context, chosen, replay_options)
     print_report(report, as_json=as_json)
 
@@ -267,7 +275,7 @@ def discard(pipeline: str, every: bool, by: str | None, why: str, as_json: bool,
     chosen = chosen_letters(options)
     require_choice(chosen, every)
     declared, connection = find(pipeline)
-    report = discard_letters(declared, connection, chosen, by=by or getpass.getuser(), why=why)
+    report = discard_letters(declared, connection, chosen, by=by or current_user(), why=why)
     print_report(report, as_json=as_json)
 
 

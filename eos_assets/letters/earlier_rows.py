@@ -19,7 +19,7 @@ class EarlierRows:
 
     #: The first sequence that none of them has.
     next_sequence: int = 0
-    #: A dead letter, and anything else: an output or a skip.
+    #: Whether a run gave a dead letter, and anything else: an output or a skip.
     rejected: bool = False
     delivered: bool = False
 
@@ -43,7 +43,7 @@ def find_earlier_rows(
             rows.next_sequence = max(rows.next_sequence, int(one.sequences[row]) + 1)
             is_letter = one.topic == context.names.dead_letters and not one.skips
             rows.rejected |= is_letter
-            rows.delivered |= not is_letter
+            rows.delivered |= not is_letter and not one.of_repair  # the marks show what another replay delivers
     return found
 
 

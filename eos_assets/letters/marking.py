@@ -84,7 +84,8 @@ def until_done(attempt: Callable[[int], Sequence[Outcome]], report: LetterReport
             return
         for outcome in outcomes:
             if outcome.reaction is Reaction.STOP:
-                raise EosError(outcome.reason, f"{MEANINGS[Code(outcome.code)].remedy.capitalize()}.")
+                remedy = MEANINGS[Code(outcome.code)].remedy
+                raise EosError(f"{report.pipeline}: {outcome.reason}", f"{remedy[:1].upper()}{remedy[1:]}.")
             if outcome.reaction is not Reaction.DONE:
                 report.failures.append(outcome.reason)
         if Reaction.WAIT in reactions:
