@@ -1,6 +1,6 @@
 """Compare each output that the transform gives with the records that the maps name: in one Spark job, by output."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eos_assets.declare.names import Names
+from eos_assets.declare.pipeline import Pipeline
+from eos_assets.log.ranges import OffsetRange
 from eos_assets.run.partition_alignment import align_to_source
 from eos_assets.sink.numbering import Numbering
 from eos_assets.sink.repair import SKIP, flags
 from eos_assets.sink.router import Integers
 from eos_assets.sink.task import Task, split_by_partition
+from eos_assets.transform.arrow_function import ArrowFunction
 from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.verify.recomputation import Recomputation
 from eos_assets.verify.scope import ProofScope, expected_partitions
@@ -39,8 +42,8 @@ ORIGIN = ["source_partition", "source_offset"]
 OUTPUT = [*ORIGIN, "output"]
 PLACE = ["topic", "sink_partition", "sink_offset"]
 
-#: What may be wrong with an output.
-MISSING, MOVED, CHANGED, NOT_GIVEN = "missing", "moved", "changed", "not given"
+#: What may be wrong with an output. An extra one is visible, although the transform does not give it.
+MISSING, MOVED, CHANGED, EXTRA, NOT_GIVEN = "missing", "moved", "changed", "extra", "not given"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class OutputFrames:
     def recomputes(self) -> bool:
         """Whether the transform can run again. A fold would need the state of that moment."""
         pipeline = self.recomputation.context.pipeline
-        return pipeline.deterministic and not pipeline.stateful and bool(self.recomputation.window.recomputable)
+        repeatable = pipeline.deterministic and not pipeline.stateful and columns_are_known(pipeline)
+        return repeatable and bool(self.recomputation.window.recomputable)
 
     def expected(self) -> "DataFrame":
         """Every output, dead letter and skip that the transform gives."""
@@ -69,7 +73,7 @@ class OutputFrames:
             return context.spark.createDataFrame([], schema)
         ranges = self.recomputation.window.recomputable
         records = self.recomputation.source_records(ranges)
-        rows = worker_rows(apply_transform(context.pipeline, records, ranges))
+        rows = returned_rows(context.pipeline, records, ranges)
         task = expecting_task(self.scope, context.names, context.pipeline.sinks[0].name)
         return align_to_source(rows, task, context.pipeline, len(ranges), schema).outcomes.distinct()
 
@@ -118,7 +122,8 @@ class OutputFrames:
         record, last = f.get("records", f.lit(0)), f.col("last")
         is_sink = f.col("given.topic").between(0, len(self.scope.sink_partitions) - 1)
         problem = (
-            f.when(f.col("given").isNull(), f.when(~present, f.lit(NOT_GIVEN)))
+            f.when(f.col("given").isNull() & ~present, f.lit(NOT_GIVEN))
+            .when(f.col("given").isNull(), f.when(self.runs_again(), f.lit(EXTRA)))
             .when(~present & last.isNull(), f.lit(MISSING))
             .when(~present & same_place(last, f.col("given")), f.lit(MISSING))
             .when(~present, f.lit(MOVED))
@@ -130,13 +135,15 @@ class OutputFrames:
             "problem IS NOT NULL"
         )
 
-    def unnamed_sources(self) -> "DataFrame":
-        """The visible source records that no map names, where the transform cannot run again."""
+    def runs_again(self) -> "Column":
+        """Whether the transform can run again on the source record of each row."""
         from pyspark.sql import functions as f
 
-        records = self.frames.source_records()
-        if self.recomputes:
-            records = records.where(f.col("source_offset") < self.offset_of("recompute_start"))
+        return f.lit(self.recomputes) & (f.col("source_offset") >= self.offset_of("recompute_start"))
+
+    def unnamed_sources(self) -> "DataFrame":
+        """The visible source records that no map names, where the transform cannot run again."""
+        records = self.frames.source_records().where(~self.runs_again())
         return records.join(self.named().select(*ORIGIN).distinct(), ORIGIN, "left_anti").select(*ORIGIN)
 
     def doubles(self) -> "DataFrame":
@@ -154,6 +161,21 @@ class OutputFrames:
             gone = (f.col("topic") == topic) & (f.col("sink_partition") == partition) & (f.col("sink_offset") <= last)
             records = records.where(~gone)
         return records.join(self.frames.maps().select(*PLACE), PLACE, "left_anti").select(*PLACE)
+
+
+def returned_rows(pipeline: Pipeline, records: "DataFrame", ranges: Sequence[OffsetRange] = ()) -> "DataFrame":
+    """What the transform returns for these records. A batch function returns all columns as a DataFrame; those that it
+    does not declare would say that it does."""
+    result = apply_transform(pipeline, records, ranges)
+    columns = ArrowFunction.of(pipeline).result_columns if pipeline.takes_batches else None
+    if columns is not None:
+        result = result.select(*(name for name in result.columns if name in {*columns, "key", "value", "origin"}))
+    return worker_rows(result)
+
+
+def columns_are_known(pipeline: Pipeline) -> bool:
+    """Whether it is known if the transform numbers its outputs itself."""
+    return not pipeline.takes_batches or ArrowFunction.of(pipeline).result_columns is not None
 
 
 def same_place(one: "Column", other: "Column") -> "Column":

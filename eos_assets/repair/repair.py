@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
 from eos_assets.log.ranges import OffsetRange
+from eos_assets.repair.outputs import returned_rows
 from eos_assets.repair.plan import RepairPlan, origins
 from eos_assets.run.job import collect
 from eos_assets.run.partition_alignment import align_to_source
@@ -21,7 +22,6 @@ from eos_assets.sink.repair import ANYWHERE, PartitionRepair, repairing
 from eos_assets.sink.task import writing_task
 from eos_assets.transform.arrow_batches import arrow_batch_limit
 from eos_assets.transform.determinism import check_determinism
-from eos_assets.transform.result_schema import apply_transform, worker_rows
 from eos_assets.transform.source import read_records
 from eos_assets.transform.spark_errors import classify
 
@@ -91,10 +91,9 @@ def write(context: PipelineContext, template: Job, repairs: dict[int, PartitionR
     pipeline = context.pipeline
     job = replace(template, ranges={p: OffsetRange(p, *ANYWHERE) for p in repairs}, run_attempt=attempt)
     records = read_origins(context, repairs)
-    result = apply_transform(pipeline, records)
-    check_determinism(pipeline, records, [result])
+    rows = returned_rows(pipeline, records)
+    check_determinism(pipeline, records, [rows])
     with arrow_batch_limit(context.spark, fast=False):
-        rows = worker_rows(result)
         outcomes = collect(
             align_to_source(rows, writing_task(job, repairing(repairs)), pipeline, len(repairs)).outcomes
         )
@@ -114,12 +113,11 @@ def read_origins(context: PipelineContext, repairs: dict[int, PartitionRepair]) 
     """The source records in question, and no others: a transform may fetch something for each."""
     from pyspark.sql import functions as f
 
-    wanted = list(origins(repairs))
-    ranges = [
-        OffsetRange(p, min(o for q, o in wanted if q == p), max(o for q, o in wanted if q == p) + 1) for p in repairs
-    ]
+    offsets = {p: origins(one) for p, one in repairs.items()}
+    ranges = [OffsetRange(p, wanted[0], wanted[-1] + 1) for p, wanted in offsets.items()]
     records = read_records(context.spark, context.kafka, context.names.source, ranges)
-    chosen = context.spark.createDataFrame(wanted, "source_partition int, source_offset long")
+    rows = [(p, offset) for p, wanted in offsets.items() for offset in wanted]
+    chosen = context.spark.createDataFrame(rows, "source_partition int, source_offset long")
     same = (records["origin.partition"] == chosen["source_partition"]) & (
         records["origin.offset"] == chosen["source_offset"]
     )

@@ -195,6 +195,22 @@ def test_single_outputs_dead_letters_and_skips_are_produced_again(make_lab: Make
     assert lab.broken() == set()
 
 
+def test_a_record_is_left_alone_whose_outputs_have_other_numbers(make_lab: MakeLab) -> None:
+    """Of record 4 the first output was left out, so the second one has its number."""
+
+    def lossy(records: DataFrame) -> DataFrame:
+        return expand(records).where("string(value) != '4-first'")
+
+    lab = make_lab(expand, partitions=1, code_version="1")
+    lab.produce([b"%d" % n for n in range(1, 5)])
+    assert lab.with_(transform=lossy, drops=True).run().complete
+    plan = plan_repair(lab.context)
+    assert plan.repairs == {}
+    named = {one.what: one.reason for one in plan.unrepairable}
+    assert "holds another value" in named[f"{lab.source}/0/3 output 0"]
+    assert "another output of the record" in named[f"{lab.source}/0/3 output 1"]
+
+
 @pytest.mark.parametrize("counted", [0, None, 1])
 def test_with_drops_only_the_count_of_the_ledger_shows_that_a_record_was_lost(
     make_lab: MakeLab, counted: int | None
