@@ -34,7 +34,7 @@ class Letter:
     key: bytes | None
     written_ms: int
     #: The last mark, if there is one.
-    mark: Mark | None = None
+    mark: LastMark | None = None
 
     @property
     def status(self) -> Status:
