@@ -13,7 +13,7 @@ from eos_assets.kafka.headers import Header, UnreadableHeadersError, headers_of,
 from eos_assets.kafka.offsets import bounds, offsets_for_times, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log.dead_letter import ERROR, ORIGIN, PIPELINE, TIMESTAMP, reason_code
-from eos_assets.log.letter_marks import Mark, Status, last_marks, letter_entries
+from eos_assets.log.letter_marks import LastMark, Status, last_marks, letter_entries
 from eos_assets.run.preflight.topics import existing_topics
 
 #: A mark is written after its letter. The clocks of two hosts may differ by this time at most.
@@ -215,7 +215,7 @@ def original_timestamp(headers: list[Header]) -> int | None:
     return int(value) if value else None
 
 
-def read_marks(pipeline: Pipeline, connection: Connection, since_ms: Mapping[int, int]) -> dict[Origin, Mark]:
+def read_marks(pipeline: Pipeline, connection: Connection, since_ms: Mapping[int, int]) -> dict[Origin, LastMark]:
     """The last mark of each letter.
 
     Args:
@@ -240,7 +240,7 @@ def oldest(letters: Iterable[Letter]) -> dict[int, int]:
     return times
 
 
-def with_mark(letter: Letter, marks: Mapping[Origin, Mark]) -> Letter:
+def with_mark(letter: Letter, marks: Mapping[Origin, LastMark]) -> Letter:
     mark = marks.get(letter.origin)
     return letter if mark is None else replace(letter, mark=mark)
 

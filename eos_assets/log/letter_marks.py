@@ -22,7 +22,7 @@ STATUS_OF = {REJECTED: Status.OPEN, REPLAYED: Status.REPLAYED, DISCARDED: Status
 
 
 @dataclass(frozen=True)
-class Mark:
+class LastMark:
     """The last thing that happened to a letter."""
 
     outcome: str
@@ -46,10 +46,10 @@ def letter_entries(messages: Iterable[Message]) -> Iterator[LetterEntry]:
                 yield entry
 
 
-def last_marks(entries: Iterable[LetterEntry]) -> dict[tuple[int, int], Mark]:
+def last_marks(entries: Iterable[LetterEntry]) -> dict[tuple[int, int], LastMark]:
     """The last mark of each letter, from entries in the order of the ledger."""
     return {
-        (entry.partition, mark.offset): Mark(mark.outcome, mark.reason, entry.by, entry.run, entry.ended_ms)
+        (entry.partition, mark.offset): LastMark(mark.outcome, mark.reason, entry.by, entry.run, entry.ended_ms)
         for entry in entries
         for mark in entry.marks
     }

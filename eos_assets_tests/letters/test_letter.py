@@ -17,7 +17,7 @@ from eos_assets.letters.letter import (
 )
 from eos_assets.log.dead_letter import CODE_CHARACTERS, dead_letter_headers, reason_code
 from eos_assets.log.ledger import DISCARDED, REJECTED, REPLAYED
-from eos_assets.log.letter_marks import Mark, Status
+from eos_assets.log.letter_marks import LastMark, Status
 
 LETTER = Letter((1, 7), offset=3, reason="bad_amount: -3", key=b"k", written_ms=1000)
 
@@ -55,7 +55,7 @@ def test_the_headers_of_a_letter_are_also_those_of_kafka_streams() -> None:
 
 
 def marked(outcome: str, reason: str = "") -> Letter:
-    return replace(LETTER, mark=Mark(outcome, reason, "me", "run", 2000))
+    return replace(LETTER, mark=LastMark(outcome, reason, "me", "run", 2000))
 
 
 def test_a_letter_that_fails_again_is_open_with_its_new_reason() -> None:
