@@ -63,6 +63,7 @@ def test_the_platform_of_a_user_shows_no_experiment_and_injects_no_faults(tmp_pa
         "orders_job",
         "orders_audit_job",
         "orders_checks",
+        "orders_dead_letters",
         "orders_repair",
     }
     assert shown["options"] == ["max_records", "upto", "max_attempts"]

@@ -34,6 +34,7 @@ SECTIONS = {
         "preview": "Show source records and what a pipeline makes of them.",
         "plan": "Show what a run would write.",
         "run": "Run a pipeline, exactly once.",
+        "dead-letters": "List, show, replay and discard rejected records.",
     },
     "Prove": {
         "verify": "Evaluate every invariant from the topics.",

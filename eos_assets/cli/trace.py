@@ -8,7 +8,7 @@ from eos_assets.cli.options import module_option
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.declare.registry import choose_pipelines
 from eos_assets.errors import EosError
-from eos_assets.log.ledger import Repair, short_run_id, utc_time
+from eos_assets.log.ledger import Amendment, short_run_id, utc_time
 from eos_assets.platform.cluster import connect
 from eos_assets.platform.settings import Settings
 from eos_assets.run.preflight.topics import existing_topics
@@ -59,7 +59,7 @@ def transaction(link: Link) -> tuple[str, ...]:
         return ("?", "?", "?", "?", "?")
     attempt = f"{entry.run_attempt}·{entry.task_attempt + 1}"
     return (
-        f"repair {entry.number}" if isinstance(entry, Repair) else f"[{entry.start}, {entry.next})",
+        f"{entry.kind} {entry.number}" if isinstance(entry, Amendment) else f"[{entry.start}, {entry.next})",
         short_run_id(entry.run),
         attempt,
         utc_time(entry.ended_ms),

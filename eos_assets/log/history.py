@@ -1,4 +1,4 @@
-"""What happened to a pipeline, by its ledger: one row for each run that committed something."""
+"""What happened to a pipeline, by its ledger: one row for each run, repair, replay or discard that was committed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ledger import DISCARDED, Amendment, LedgerEntry, LetterEntry, Repair
 
 
 @dataclass
@@ -14,7 +14,10 @@ class RunHistory:
     """What one run committed."""
 
     run: str
-    #: Source partition → where it began, and the position after its last commit.
+    #: `run`, `repair`, `replay` or `discard`.
+    kind: str = "run"
+    #: Source partition → where it began, and the position after its last commit; else the range of the source records
+    #: that it concerned.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     transactions: int = 0
     records_in: int = 0
@@ -29,15 +32,16 @@ class RunHistory:
     began_ms: int = 0
     ended_ms: int = 0
 
-    def add(self, entry: LedgerEntry) -> None:
+    def add(self, entry: LedgerEntry | Amendment) -> None:
         """Add a transaction. Those of one partition come in their order."""
-        start, _ = self.ranges.get(entry.partition, (entry.start, entry.start))
-        self.ranges[entry.partition] = (start, entry.next)
+        start, end = (entry.start, entry.next) if isinstance(entry, LedgerEntry) else (entry.first, entry.last + 1)
+        start_before, end_before = self.ranges.get(entry.partition, (start, end))
+        self.ranges[entry.partition] = (min(start, start_before), max(end, end_before))
         self.transactions += 1
-        self.records_in += entry.records_in
+        self.records_in += len(entry.marks) if isinstance(entry, LetterEntry) else entry.records_in
         self.records_out += entry.records_out
         self.skipped += entry.skipped
-        self.dead += entry.dead
+        self.dead += 0 if isinstance(entry, LetterEntry) else entry.dead
         self.bytes_out += entry.bytes_out
         self.run_attempt = max(self.run_attempt, entry.run_attempt)
         self.task_attempt = max(self.task_attempt, entry.task_attempt + 1)
@@ -49,9 +53,16 @@ class RunHistory:
 
 def read_history(connection: Connection, topic: str, partitions: Iterable[int]) -> list[RunHistory]:
     """The runs of a ledger, in the order in which they ended."""
-    runs: dict[str, RunHistory] = {}
+    runs: dict[tuple[str, str], RunHistory] = {}
     for message in read_partitions(connection, {(topic, partition): 0 for partition in partitions}):
         entry = ledger.read(message)
-        if isinstance(entry, LedgerEntry):
-            runs.setdefault(entry.run, RunHistory(entry.run)).add(entry)
+        if isinstance(entry, LedgerEntry | Amendment):
+            run = runs.setdefault((entry.run, kind_of(entry)), RunHistory(entry.run, kind_of(entry)))
+            run.add(entry)
     return sorted(runs.values(), key=lambda run: (run.ended_ms, run.run))
+
+
+def kind_of(entry: LedgerEntry | Amendment) -> str:
+    if isinstance(entry, LetterEntry):
+        return "discard" if all(mark.outcome == DISCARDED for mark in entry.marks) else "replay"
+    return "repair" if isinstance(entry, Repair) else "run"

@@ -12,6 +12,9 @@ from eos_assets.log.corrupt_entry import CorruptEntry
 
 VERSION = 1
 
+#: The outcomes of a mark of a dead letter.
+REPLAYED, REJECTED, DISCARDED = "replayed", "rejected", "discarded"
+
 #: Changelog topic → the last offset of the state, -1 if nothing was written yet.
 ChangelogOffsets = dict[str, int]
 
@@ -106,7 +109,7 @@ class Repair:
     pipeline: str
     topic: str
     partition: int
-    #: 1 for the first repair of this source partition.
+    #: One higher than that of the last amendment of this source partition; 1 for the first.
     number: int
     #: The position at that moment.
     position: int
@@ -134,8 +137,97 @@ class Repair:
         """What its maps have in the place of the start of a transaction."""
         return -self.number
 
+    @property
+    def kind(self) -> str:
+        return "repair"
+
+    @property
+    def writes_records(self) -> bool:
+        """Whether a proof has to explain outputs by it."""
+        return True
+
     def to_json(self) -> bytes:
-        return dump({"v": VERSION, "kind": "repair", **asdict(self)})
+        return dump({"v": VERSION, "kind": self.kind, **asdict(self)})
+
+
+@dataclass(frozen=True)
+class LetterMark:
+    """What became of one dead letter."""
+
+    #: The source offset of the letter.
+    offset: int
+    #: `replayed`, `rejected` (it failed again) or `discarded`.
+    outcome: str
+    #: Why it was rejected or discarded.
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LetterEntry:
+    """One committed transaction that replayed or discarded dead letters of one source partition.
+
+    It covers no range of the source and does not move the position. Its maps name the outputs; their `start` is minus
+    the number of the entry.
+    """
+
+    pipeline: str
+    topic: str
+    partition: int
+    #: One higher than that of the last amendment of this source partition; 1 for the first.
+    number: int
+    #: The position at that moment.
+    position: int
+    marks: tuple[LetterMark, ...]
+    #: Who replayed or discarded.
+    by: str
+    records_out: int
+    skipped: int
+    sinks: tuple[WrittenRange, ...]
+    run: str
+    run_attempt: int
+    task_attempt: int
+    code_version: str
+    began_ms: int
+    ended_ms: int
+    mode: str = "exactly_once"
+    bytes_out: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """What its maps have in the place of the start of a transaction."""
+        return -self.number
+
+    @property
+    def first(self) -> int:
+        """The first source offset of its letters."""
+        return min(mark.offset for mark in self.marks)
+
+    @property
+    def last(self) -> int:
+        """The last source offset of its letters."""
+        return max(mark.offset for mark in self.marks)
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The source offsets of the letters whose outputs it delivered."""
+        return frozenset(mark.offset for mark in self.marks if mark.outcome == REPLAYED)
+
+    @property
+    def kind(self) -> str:
+        return "letters"
+
+    @property
+    def writes_records(self) -> bool:
+        """Whether a proof has to explain outputs by it."""
+        return bool(self.replayed)
+
+    def to_json(self) -> bytes:
+        return dump({"v": VERSION, "kind": self.kind, **asdict(self)})
+
+
+#: An entry that does not move the position. Both kinds share one sequence of numbers in each source partition.
+Amendment = Repair | LetterEntry
 
 
 def short_run_id(run: str) -> str:
@@ -162,7 +254,7 @@ def changelog_offsets(entry: Genesis | LedgerEntry | None, changelogs: Iterable[
     return {topic: known.get(topic, -1) for topic in changelogs}
 
 
-def read(message: Message) -> Genesis | LedgerEntry | Repair:
+def read(message: Message) -> Genesis | LedgerEntry | Amendment:
     """The entry that a message of a ledger holds. Every other message is an error, never passed over."""
     try:
         return load(message.value() or b"")
@@ -172,7 +264,13 @@ def read(message: Message) -> Genesis | LedgerEntry | Repair:
         raise CorruptEntry(*place, "ledger entry", failure) from None
 
 
-def load(value: bytes) -> Genesis | LedgerEntry | Repair:
+def number_of(message: Message) -> int:
+    """The number of an amendment; 0 for any other entry. Its key is the `start` of its maps."""
+    key = message.key() or b""
+    return int(key[1:]) if key.startswith(b"-") and key[1:].isdigit() else 0
+
+
+def load(value: bytes) -> Genesis | LedgerEntry | Amendment:
     """The inverse of `to_json`. An unknown version is refused, never guessed."""
     content = json.loads(value)
     version, kind = content.pop("v"), content.pop("kind")
@@ -180,11 +278,14 @@ def load(value: bytes) -> Genesis | LedgerEntry | Repair:
         raise ValueError(f"ledger version {version} is unknown, this is version {VERSION}")
     if kind == "genesis":
         return Genesis(**content)
-    if kind not in ("entry", "repair"):
+    if kind not in ("entry", "repair", "letters"):
         raise ValueError(f"the kind {kind!r} is unknown")
     sinks = tuple(WrittenRange(**fields) for fields in content.pop("sinks"))
     if kind == "repair":
         lost = tuple(LostOutputs(**fields) for fields in content.pop("lost"))
         return Repair(**content, sinks=sinks, lost=lost)
+    if kind == "letters":
+        marks = tuple(LetterMark(**fields) for fields in content.pop("marks"))
+        return LetterEntry(**content, sinks=sinks, marks=marks)
     state = tuple(WrittenRange(**fields) for fields in content.pop("state", ()))
     return LedgerEntry(**content, sinks=sinks, state=state)

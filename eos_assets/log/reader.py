@@ -8,10 +8,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from eos_assets.deadlines import Deadline
 from eos_assets.declare.names import Names
 from eos_assets.errors import Code, TaskError
-from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_range, watermarks
+from eos_assets.kafka.reader import ASSIGNED_CONSUMER, read_last_record, read_last_records, read_range, watermarks
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log import ledger, provenance
-from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
 from eos_assets.log.provenance import ProvenanceMap
 
 TIMEOUT_SECONDS = 30
@@ -20,6 +20,8 @@ POLL_SECONDS = 0.2
 PENDING_SECONDS = 5.0
 #: Up to this distance, reading the records in between is faster than seeking.
 NEARBY_OFFSETS = 1000
+#: A whole ledger is read in ranges of this size, so that memory stays flat.
+LEDGER_OFFSETS = 10_000
 
 
 class TransactionHangs(TaskError):
@@ -63,25 +65,40 @@ class CommittedReader:
         return low, end
 
     def ledger_tail(self, partition: int) -> Genesis | LedgerEntry | None:
-        """The last committed entry of a ledger partition, past repairs, which do not move the position. Its end is the
-        last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
+        """The last committed entry of a ledger partition, before amendments, which do not move the position. Its end is
+        the last stable offset, and after `init_transactions` this pipeline has no open transaction before it."""
         low, end = self.watermarks(self.names.ledger, partition)
-        try:
-            while (message := read_last_record(self.consumer, self.names.ledger, partition, end, low)) is not None:
-                entry, end = ledger.read(message), message.offset() or 0
-                if not isinstance(entry, Repair):
-                    return entry
-            return None
-        finally:
+        count, messages = 0, list[Message]()
+        while len(messages) >= count:
+            count = max(1, 8 * count)
+            messages = read_last_records(self.consumer, self.names.ledger, partition, end, count, low)
             self.consumer.unassign()  # otherwise it keeps fetching, a thousand times a second
+            for message in reversed(messages):
+                if not isinstance(entry := ledger.read(message), Amendment):
+                    return entry
+        return None
 
-    def repairs(self, partition: int, start: int) -> list[Repair]:
-        """The committed repairs of a source partition from this offset of its ledger on."""
+    def ends_with_amendment(self, partition: int, start: int) -> bool:
+        """Whether the last entry of a ledger partition is an amendment, at this offset or a later one."""
+        low, end = self.watermarks(self.names.ledger, partition)
+        last = read_last_record(self.consumer, self.names.ledger, partition, end, low)
+        return last is not None and ledger.number_of(last) > 0 and (last.offset() or 0) >= start
+
+    def amendments(self, partition: int) -> Iterator[Message]:
+        """The messages of a ledger partition that hold an amendment. No other one is decoded."""
+        low, end = self.watermarks(self.names.ledger, partition)
+        for start in range(low, end, LEDGER_OFFSETS):
+            messages = read_range(self.consumer, self.names.ledger, partition, start, min(end, start + LEDGER_OFFSETS))
+            yield from filter(ledger.number_of, messages)
+        self.consumer.unassign()
+
+    def repairs(self, partition: int, start: int) -> list[Amendment]:
+        """The committed amendments of a source partition from this offset of its ledger on."""
         entries = map(ledger.read, self._committed(self.names.ledger, partition, start))
-        return [entry for entry in entries if isinstance(entry, Repair)]
+        return [entry for entry in entries if isinstance(entry, Amendment)]
 
     def repair_maps(self, partition: int, start: int) -> list[ProvenanceMap]:
-        """The maps of repairs from this offset of the provenance topic on."""
+        """The maps of amendments from this offset of the provenance topic on."""
         maps = map(provenance.read, self._committed(self.names.provenance, partition, start))
         return [one for one in maps if one.of_repair]
 

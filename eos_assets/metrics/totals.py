@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
 
 #: The upper bounds of the histogram of transactions. One is committed at half of its timeout, which is 60 s by default.
 BUCKET_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -35,23 +35,23 @@ class LedgerTotals:
         """The next source offset to process; None if there is no genesis yet."""
         return self.last.next if self.last else self.start
 
-    def add(self, entry: Genesis | LedgerEntry | Repair) -> None:
+    def add(self, entry: Genesis | LedgerEntry | Amendment) -> None:
         if isinstance(entry, Genesis):
             self.start = entry.start
             return
-        if isinstance(entry, LedgerEntry):  # a repair does not move the position
-            self._count_retries(entry)
-            self.repeats += entry.repeats
-            self.last = entry
         self.commits += 1
-        self.records_in += entry.records_in
         self.records_out += entry.records_out
         self.skipped += entry.skipped
-        self.dead += entry.dead
         self.bytes_out += entry.bytes_out
         seconds = max(0, entry.ended_ms - entry.began_ms) / 1000
         self.seconds += seconds
         self.buckets[bisect_left(BUCKET_SECONDS, seconds)] += 1
+        if isinstance(entry, LedgerEntry):  # an amendment reads no new records and does not move the position
+            self._count_retries(entry)
+            self.records_in += entry.records_in
+            self.repeats += entry.repeats
+            self.dead += entry.dead
+            self.last = entry
 
     def _count_retries(self, entry: LedgerEntry) -> None:
         """Several transactions of one attempt name the same attempt: only what it rises by counts."""

@@ -10,6 +10,7 @@ from eos_assets.orchestration.assets.source_topic import source_topic
 from eos_assets.orchestration.assets.state_snapshot import state_snapshot
 from eos_assets.orchestration.assets.transactional_topic import RunConfig, transactional_topic
 from eos_assets.orchestration.checks import audit_check, declared_check, invariant_checks
+from eos_assets.orchestration.dead_letters import dead_letter_job
 from eos_assets.orchestration.jobs import audit_job, checks_job, run_job
 from eos_assets.orchestration.keys import writers_of, written_topics
 from eos_assets.orchestration.repair_job import repair_job
@@ -46,7 +47,7 @@ def definitions_of(pipeline: Pipeline, declared: list[Pipeline], run_config: typ
     return dg.Definitions(
         assets=[*run_assets, tables],
         asset_checks=checks,
-        jobs=[run, audit, evaluate, repair_job(pipeline)],
+        jobs=[run, audit, evaluate, repair_job(pipeline), dead_letter_job(pipeline)],
         sensors=[
             new_records(pipeline, run, upstream),
             audit_update(pipeline, audit),

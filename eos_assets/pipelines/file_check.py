@@ -16,7 +16,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger
-from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ledger import LedgerEntry, LetterEntry
 from eos_assets.log.reader import CommittedReader
 from eos_assets.platform.settings import Settings
 from eos_assets.verify.invariants import SHOWN, Violations
@@ -119,7 +119,7 @@ def read_digests(connection: Connection, topic: str, partition: int, isolation: 
     aborted attempts."""
     for message in read_partition(connection, topic, partition, isolation=isolation):
         entry = ledger.read(message)
-        if isinstance(entry, LedgerEntry):
+        if isinstance(entry, LedgerEntry | LetterEntry):
             yield from ((int(offset), digest) for offset, digest in entry.files.items())
 
 

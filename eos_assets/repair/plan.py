@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.errors import EosError
-from eos_assets.log.ledger import LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, LedgerEntry
 from eos_assets.repair.outputs import (
     CHANGED,
     EXTRA,
@@ -151,6 +151,8 @@ class Planning:
         self.topics = self.frames.frames.topics
         self.unrepairable: list[Unrepairable] = []
         self.missing: dict[int, MissingOutputs] = defaultdict(dict)
+        #: The source records whose dead letters were replayed.
+        self.replayed = set(self.window.replayed())
         #: Source records with an output that is not the one that the transform gives.
         self.doubtful: set[tuple[int, int]] = set()
         self.cut = False
@@ -187,6 +189,8 @@ class Planning:
 
     def classify(self, row: "Row") -> None:
         """Plan to write an output, or note why it cannot be repaired."""
+        if row.problem == EXTRA and (row.source_partition, row.source_offset) in self.replayed:
+            return  # a proof compares it with what the code of its replay gives
         if row.problem in (MOVED, CHANGED, EXTRA):
             self.doubtful.add((row.source_partition, row.source_offset))
         if row.problem == MISSING:
@@ -229,6 +233,8 @@ class Planning:
             return "the pipeline is stateful: its outputs depend on the state of that moment"
         if not pipeline.deterministic:
             return "the pipeline declares deterministic=False: running it again may give something else"
+        if (row.source_partition, row.source_offset) in self.replayed:
+            return "it was a dead letter that was replayed; send the record to the source again"
         if not columns_are_known(pipeline):
             return "the function raises on an empty batch, so it is unknown whether it numbers its outputs"
         if row.source_offset < w.log_start:
@@ -257,7 +263,7 @@ class Planning:
         """What was lost must be what the transform gives now, by the digest of its transaction in the ledger."""
         provable = self.window.provable_repairs
         sums = add_repaired(sink_sums(self.evidence), self.window.repairs, provable)
-        transactions: list[LedgerEntry | Repair] = [*self.window.entries, *provable]
+        transactions: list[LedgerEntry | Amendment] = [*self.window.entries, *provable]
         for entry in transactions:
             outputs = self.missing.get(entry.partition, {})
             lost = {(one.start, one.topic, one.partition): one for one in sum_lost(outputs.values())}

@@ -22,6 +22,7 @@ from eos_assets.kafka.reader import PartitionUnreadable
 from eos_assets.kafka.retries import is_transient, retry_transient
 from eos_assets.log.corrupt_entry import CorruptEntry
 from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.reader import CommittedReader
 from eos_assets.run.arrow_job import ArrowJobRunner
 from eos_assets.run.broker_watch import BrokerWatch
 from eos_assets.run.grow_topics import grow_own_topics
@@ -153,6 +154,8 @@ class Run:
         self.brokers = brokers
         self.poison_records = PoisonRecords(context, planner, jobs)
         self.log = RunLog(context, report.run)
+        #: Source partition → where its ledger ended when the last attempt began.
+        self.ledger_ends: dict[int, int] = {}
 
     def execute(self, plans: list[PartitionPlan]) -> None:
         """Run jobs until every partition is at its goal, and fill the report from the ledger."""
@@ -186,6 +189,9 @@ class Run:
             if fruitless == self.max_attempts:
                 return False
             self.report.attempts += 1
+            self.ledger_ends = stable_ends(
+                self.context.kafka, self.context.names.ledger, [p.partition for p in lagging]
+            )
             planned = [replace(p, end=self.jobs.job_end(p, goals[p.partition])) for p in lagging]
             outcomes, progressed = self._attempt(planned)
             fruitless = 0 if progressed else fruitless + 1
@@ -281,7 +287,8 @@ class Run:
         self.log.failed(self.report.attempts, failure, partitions)
 
     def _wait_for_other_run(self, fenced: set[int], goals: dict[int, int]) -> None:
-        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn."""
+        """Wait while the newer run that owns these partitions makes progress, instead of fencing it in turn. An
+        amendment has ended with its ledger entry, which moves no position."""
         self.log.waiting(self.report.attempts, fenced)
         deadline = Deadline(self.context.pipeline.batching.timeout_ms / 1000)
         last: dict[int, int] = {}
@@ -292,4 +299,14 @@ class Run:
             if positions != last:
                 last = positions
                 deadline.restart()
+            elif self._were_amended(fenced):
+                return
             time.sleep(POLL_SECONDS)
+
+    def _were_amended(self, fenced: set[int]) -> bool:
+        """Whether the last entries of these ledger partitions are amendments since the attempt began."""
+        reader = CommittedReader(self.context.kafka.config(), self.context.names)
+        try:
+            return all(reader.ends_with_amendment(p, self.ledger_ends.get(p, 0)) for p in fenced)
+        finally:
+            reader.close()

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from eos_assets.errors import Code, TaskError
 from eos_assets.kafka.headers import Header, UnreadableHeadersError, headers_of
 from eos_assets.kafka.producer import Producer, message_array
-from eos_assets.log.dead_letter import dead_letter_headers
+from eos_assets.log.dead_letter import UNREADABLE_HEADERS, dead_letter_headers
 from eos_assets.log.ledger import Genesis, LedgerEntry, WrittenRange
 from eos_assets.log.provenance import ROWS as MAP_ROWS
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
@@ -147,7 +147,9 @@ class TransactionBatch:
         for offset, reason in zip(offsets, rows["error"].to_pylist(), strict=True):
             if original.offset() != offset:
                 original = next(originals)
-            added = dead_letter_headers(reason, names.pipeline, names.source, self.partition, offset)
+            added = dead_letter_headers(
+                reason, names.pipeline, names.source, self.partition, offset, original.timestamp()[1]
+            )
             headers = [*original_headers(original), *added]
             self.buffer.produce_one(target, offset, original.key(), original.value(), headers)
         target.add(np.array(offsets, np.int64), sequences)
@@ -260,4 +262,4 @@ def original_headers(original: Message) -> list[Header]:
     try:
         return headers_of(original)
     except UnreadableHeadersError:
-        return [("eos.headers", b"left out: a header key is not valid UTF-8")]
+        return [UNREADABLE_HEADERS]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from eos_assets.context import PipelineContext
 from eos_assets.declare.check import Finding
 from eos_assets.declare.modes import Mode
-from eos_assets.log.ledger import LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, LedgerEntry
 from eos_assets.verify.invariants import (
     SHOWN,
     Sums,
@@ -15,6 +15,7 @@ from eos_assets.verify.invariants import (
     dropped_matches_ledger,
     ledger_matches_sink,
     ledger_tiles_source,
+    letters_replayed_twice,
     offsets_match_ledger,
 )
 from eos_assets.verify.observations import Observations
@@ -75,8 +76,7 @@ class Evidence:
 
 def evaluate(evidence: Evidence) -> Iterator[Finding]:
     """Evaluate every invariant, except those over state and open transactions."""
-    outputs = evidence.observations["outputs_with_origin"].n
-    yield evidence.finding("no_duplicates", f"{outputs:,} outputs, each origin once", "origins visible more than once")
+    yield no_duplicates(evidence)
     yield none_missing(evidence)
     yield evidence.finding("none_invented", "every visible record has a visible origin", "records without an origin")
     yield evidence.finding("ordered_within_partition", "origins rise with the sink offset", "records out of order")
@@ -86,6 +86,14 @@ def evaluate(evidence: Evidence) -> Iterator[Finding]:
     yield values_recompute(evidence)
     if evidence.context.pipeline.unique:
         yield source_is_unique(evidence)
+
+
+def no_duplicates(evidence: Evidence) -> Finding:
+    """No output is visible twice, and no dead letter was replayed twice."""
+    holds = f"{evidence.observations['outputs_with_origin'].n:,} outputs, each origin once"
+    finding = evidence.finding("no_duplicates", holds, "origins visible more than once")
+    twice = letters_replayed_twice(evidence.window.repairs)
+    return twice.finding("no_duplicates", holds, "dead letters replayed twice") if finding.holds else finding
 
 
 def none_missing(evidence: Evidence) -> Finding:
@@ -122,7 +130,7 @@ def ledger_findings(evidence: Evidence) -> Iterator[Finding]:
     yield ledger_tiles_source({p: w.rows for p, w in windows.items()}, {p: w.proven for p, w in windows.items()})
     repairs = evidence.window.provable_repairs
     sums = add_repaired(sink_sums(evidence), evidence.window.repairs, repairs)
-    transactions: list[LedgerEntry | Repair] = [*evidence.window.entries, *repairs]
+    transactions: list[LedgerEntry | Amendment] = [*evidence.window.entries, *repairs]
     yield ledger_matches_sink(transactions, sums)
     # An empty ledger beside a group offset was lost.
     known = {p: w.position for p, w in windows.items() if w.position is not None or group_offsets.get(p) is not None}
@@ -154,7 +162,9 @@ def values_recompute(evidence: Evidence) -> Finding:
     if lost.n or more.n:
         detail = f"compared with running the transform again, {lost.n} outputs are lost and {more.n} are too many{note}"
         return Finding(name, False, detail, (*lost.examples[: SHOWN // 2], *more.examples[: SHOWN // 2]))
-    if other_code and not recomputable:
+    if replayed := len(evidence.recomputation.replayed_again):
+        note += f"; {replayed:,} replayed record(s) compared by the code of their replay"
+    if other_code and not recomputable and not replayed:
         return Finding(name, True, "not evaluated: everything was written by other code", evaluated=False)
     return Finding(name, True, f"running the transform again gives what the sink holds{note}")
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from eos_assets.declare.check import Finding
-from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry, Repair
 
 #: How many counter-examples a finding shows.
 SHOWN = 10
@@ -89,7 +89,7 @@ def offsets_match_ledger(positions: Mapping[int, int | None], group_offsets: Map
     return violations.finding("offsets_match_ledger", f"{known}{note}", "group offsets differ from the ledger")
 
 
-def ledger_matches_sink(entries: Iterable[LedgerEntry | Repair], sums: Sums) -> Finding:
+def ledger_matches_sink(entries: Iterable[LedgerEntry | Amendment], sums: Sums) -> Finding:
     """Counts, first and last offsets and digests in the ledger are those of the visible sink records."""
     violations, checked = Violations(), 0
     unmatched = dict(sums)
@@ -113,7 +113,7 @@ def ledger_matches_sink(entries: Iterable[LedgerEntry | Repair], sums: Sums) -> 
     )
 
 
-def add_repaired(sums: Sums, repairs: Collection[Repair], provable: Iterable[Repair]) -> Sums:
+def add_repaired(sums: Sums, repairs: Collection[Amendment], provable: Iterable[Amendment]) -> Sums:
     """The sums of all transactions as their entries count them: with what was lost and repaired.
 
     Args:
@@ -125,7 +125,7 @@ def add_repaired(sums: Sums, repairs: Collection[Repair], provable: Iterable[Rep
     gone -= {(repair.partition, repair.start) for repair in provable}
     added = {key: figures for key, figures in sums.items() if key[:2] not in gone}
     for repair in repairs:
-        for lost in repair.lost:
+        for lost in repair.lost if isinstance(repair, Repair) else ():
             key = (repair.partition, lost.start, lost.topic, lost.partition)
             if key in added:  # else its transaction is no longer provable, or no map names what was lost
                 count, first, last, digest = added[key]
@@ -151,9 +151,20 @@ def dropped_matches_ledger(entries: Iterable[LedgerEntry], dropped: Mapping[tupl
     return violations
 
 
-def transaction(entry: LedgerEntry | Repair) -> str:
-    if isinstance(entry, Repair):
-        return f"repair {entry.number} of partition {entry.partition}"
+def letters_replayed_twice(amendments: Iterable[Amendment]) -> Violations:
+    """No dead letter is replayed by two transactions."""
+    violations, replayed = Violations(), dict[tuple[int, int], int]()
+    for entry in amendments:
+        for offset in sorted(entry.replayed) if isinstance(entry, LetterEntry) else ():
+            first = replayed.setdefault((entry.partition, offset), entry.number)
+            if first != entry.number:
+                violations.add(f"dead letter {entry.partition}/{offset}: replayed by {first} and by {entry.number}")
+    return violations
+
+
+def transaction(entry: LedgerEntry | Amendment) -> str:
+    if isinstance(entry, Amendment):
+        return f"{entry.kind} {entry.number} of partition {entry.partition}"
     return f"transaction [{entry.start}, {entry.next}) of partition {entry.partition}"
 
 

@@ -1,6 +1,7 @@
 """Run the transform again on the source of a window, in other ranges than the run's."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,9 +98,32 @@ class Recomputation:
     def source_records(self, ranges: list[OffsetRange], **options: str) -> "DataFrame":
         """The records to run the transform on, without those that were isolated because it raises on them."""
         records = self._records(ranges, **options)
+        if replayed := self.window.replayed():  # they are compared with what the code of their replay gives
+            records = leave_out(self._origins(replayed), records)
         if self.context.pipeline.on_error == "stop" or self.state:
             return records  # the state checker itself leaves out what was isolated
         return leave_out(self.frames.set_aside(), records)
+
+    @property
+    def replayed_again(self) -> list[tuple[int, int]]:
+        """The source records whose dead letters today's code has replayed."""
+        return self.window.replayed(self.context.pipeline.code_version)
+
+    def replayed_content(self) -> "DataFrame":
+        """Observations of the outputs that running the transform again must give for replayed records."""
+        from pyspark.sql import functions as f
+
+        replayed = self.replayed_again
+        offsets: dict[int, list[int]] = defaultdict(list)
+        for partition, offset in replayed:
+            offsets[partition].append(offset)
+        records = self._records([OffsetRange(p, min(chosen), max(chosen) + 1) for p, chosen in offsets.items()])
+        origins = self._origins(replayed)
+        chosen = records.join(f.broadcast(origins), same_origin(records, origins), "left_semi")
+        return self._observed(worker_rows(apply_transform(self.context.pipeline, chosen)))
+
+    def _origins(self, origins: list[tuple[int, int]]) -> "DataFrame":
+        return self.context.spark.createDataFrame(origins, "source_partition int, source_offset long")
 
     def kept_origins(self) -> "DataFrame":
         """The origins that a transform with `drops=True` keeps."""
@@ -113,10 +137,13 @@ class Recomputation:
     def content(self) -> "DataFrame":
         """Observations of every output: the topic and partition where it belongs, its digest and its origin. Of a dead
         letter the origin alone."""
+        return self._observed(self.rows(**self.cuts))
+
+    def _observed(self, rows: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions as f
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        rows, names = self.rows(**self.cuts), self.context.names
+        names = self.context.names
         if "skip" in rows.columns:
             rows = rows.where("skip is null or not skip")
         columns = ["topic", "key", "o_partition", "o_offset", "digest", *({"partition"} & set(rows.columns))]
@@ -141,12 +168,16 @@ def leave_out(origins: "DataFrame", records: "DataFrame") -> "DataFrame":
     """The records of a source without these origins."""
     from pyspark.sql import functions as f
 
-    same = (records["origin.partition"] == origins["source_partition"]) & (
-        records["origin.offset"] == origins["source_offset"]
-    )
-    rest = records.join(f.broadcast(origins), same, "left_anti")
+    rest = records.join(f.broadcast(origins), same_origin(records, origins), "left_anti")
     # The ordinal is counted above the join: Spark moves no filter below it, to where the records still are that raise.
     return rest.withColumn("origin", f.expr(f"struct(`origin`.`partition`, `origin`.`offset`, {ORDINAL} AS ordinal)"))
+
+
+def same_origin(records: "DataFrame", origins: "DataFrame") -> "Column":
+    """The condition of a join of records with origins."""
+    return (records["origin.partition"] == origins["source_partition"]) & (
+        records["origin.offset"] == origins["source_offset"]
+    )
 
 
 def topic_column(rows: "DataFrame", default: str, name: Callable[[str], str]) -> "Column":

@@ -1,6 +1,6 @@
 """The window of a proof as plain data for the tasks: the topics, transactions and records that it covers."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,6 +48,11 @@ class ProofScope:
     incremental: bool = False
     #: Compaction may remove source records; their outputs remain and are no longer provable.
     source_is_compacted: bool = False
+    #: Source partition and offset of each replayed dead letter, and of those that today's code replayed.
+    replayed: frozenset[tuple[int, int]] = frozenset()
+    replayed_again: frozenset[tuple[int, int]] = frozenset()
+    #: Source partition and `start` of the maps of each replay → the source offsets that its ledger entry names.
+    replays: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
 
 
 def lookup(scope: ProofScope, partition: Integers, name: str) -> Integers:
@@ -63,6 +68,15 @@ def in_scope(scope: ProofScope, partition: Integers, start: Integers, source_off
     """Whether the proof covers the transaction of each row; of a repair, the transaction that it repairs."""
     place = np.where(start < 0, source_offset, start)
     return (place >= lookup(scope, partition, "start")) & (place < lookup(scope, partition, "end"))
+
+
+def is_among(origins: Collection[tuple[int, int]], partition: Integers, offset: Integers) -> Flags:
+    """Whether the origin of each row is one of these."""
+    found = np.zeros(len(offset), bool)
+    for p in {p for p, _ in origins}:
+        offsets = np.array([offset for number, offset in origins if number == p], np.int64)
+        found |= (partition == p) & np.isin(offset, offsets)
+    return found
 
 
 def count_by_transaction(

@@ -12,7 +12,7 @@ from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.offsets import Bounds, bounds
 from eos_assets.kafka.reader import read_partition
 from eos_assets.log import ledger, provenance
-from eos_assets.log.ledger import LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, LedgerEntry
 from eos_assets.log.provenance import SKIPPED, ProvenanceMap
 from eos_assets.run.plan import make_plan
 
@@ -24,7 +24,7 @@ class Link:
     source: str
     became: str
     sequence: int
-    entry: LedgerEntry | Repair | None
+    entry: LedgerEntry | Amendment | None
 
 
 def origin_of(pipeline: Pipeline, connection: Connection, topic: str, partition: int, offset: int) -> Link | None:
@@ -92,7 +92,7 @@ def links_of(pipeline: Pipeline, connection: Connection, partition: int, offset:
             yield link(pipeline, one, int(row), cached_entry(one.start))
 
 
-def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | Repair | None) -> Link:
+def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | Amendment | None) -> Link:
     is_skip = one.partition < 0  # a sink may have the name that maps of skips have for a topic
     return Link(
         source=f"{pipeline.source.name}/{one.source_partition}/{one.source_offsets[row]}",
@@ -102,10 +102,10 @@ def link(pipeline: Pipeline, one: ProvenanceMap, row: int, entry: LedgerEntry | 
     )
 
 
-def entry_of(pipeline: Pipeline, connection: Connection, partition: int, start: int) -> LedgerEntry | Repair | None:
+def entry_of(pipeline: Pipeline, connection: Connection, partition: int, start: int) -> LedgerEntry | Amendment | None:
     """The ledger entry of the transaction that began at this source offset; below 0, of the repair with this number."""
     for message in read_partition(connection, pipeline.names().ledger, partition):
         entry = ledger.read(message)
-        if isinstance(entry, LedgerEntry | Repair) and entry.start == start:
+        if isinstance(entry, LedgerEntry | Amendment) and entry.start == start:
             return entry
     return None

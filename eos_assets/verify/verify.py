@@ -16,7 +16,7 @@ from eos_assets.kafka.offsets import Bounds, bounds_of
 from eos_assets.kafka.open_transactions import describe_open_transactions
 from eos_assets.kafka.reader import PartitionId, read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry
 from eos_assets.run.preflight.permissions import check_permissions
 from eos_assets.state.snapshot import Snapshot
 from eos_assets.transform.business_key import check_business_key
@@ -171,6 +171,9 @@ def scope_of(recomputation: Recomputation) -> ProofScope:
         compares_dead_letters=recomputation.compares_dead_letters,
         incremental=window.incremental,
         source_is_compacted=window.source_is_compacted,
+        replayed=frozenset(window.replayed()),
+        replayed_again=frozenset(window.replayed(pipeline.code_version)),
+        replays={(e.partition, e.start): e.replayed for e in window.repairs if isinstance(e, LetterEntry)},
     )
 
 
@@ -184,7 +187,7 @@ def read_whole_ledger(context: PipelineContext, window: Window) -> Iterator[Ledg
         yield from entries_of(w.rows)
 
 
-def entries_of(rows: Iterable[Genesis | LedgerEntry | Repair]) -> Iterator[LedgerEntry]:
+def entries_of(rows: Iterable[Genesis | LedgerEntry | Amendment]) -> Iterator[LedgerEntry]:
     return (row for row in rows if isinstance(row, LedgerEntry))
 
 

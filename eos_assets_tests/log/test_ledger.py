@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.log import ledger
-from eos_assets.log.ledger import LedgerEntry, LostOutputs, Repair, WrittenRange
+from eos_assets.log.ledger import (
+    Amendment,
+    LedgerEntry,
+    LetterEntry,
+    LetterMark,
+    LostOutputs,
+    Repair,
+    WrittenRange,
+)
 
 offsets = st.integers(0, 2**62)
 identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
@@ -66,8 +74,29 @@ repairs = st.builds(
 )
 
 
-@given(entries | repairs)
-def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry | Repair) -> None:
+letters = st.builds(
+    LetterEntry,
+    pipeline=identifiers,
+    topic=topics,
+    partition=offsets,
+    number=st.integers(1, 99),
+    position=offsets,
+    marks=st.lists(st.builds(LetterMark, offset=offsets, outcome=st.text(), reason=st.text()), min_size=1).map(tuple),
+    by=st.text(),
+    records_out=offsets,
+    skipped=offsets,
+    sinks=st.lists(st.builds(WrittenRange, topics, offsets, offsets, offsets, offsets, offsets)).map(tuple),
+    run=st.text(),
+    run_attempt=offsets,
+    task_attempt=offsets,
+    code_version=st.text(),
+    began_ms=offsets,
+    ended_ms=offsets,
+)
+
+
+@given(entries | repairs | letters)
+def test_a_ledger_entry_can_be_read_back(entry: LedgerEntry | Amendment) -> None:
     assert ledger.load(entry.to_json()) == entry
 
 

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eos_assets.declare.check import Finding
-from eos_assets.log.ledger import Genesis, LedgerEntry, LostOutputs, Repair, WrittenRange
+from eos_assets.log.ledger import (
+    REJECTED,
+    REPLAYED,
+    Genesis,
+    LedgerEntry,
+    LetterEntry,
+    LetterMark,
+    LostOutputs,
+    Repair,
+    WrittenRange,
+)
 from eos_assets.verify.invariants import (
     SHOWN,
     Sums,
@@ -19,6 +29,7 @@ from eos_assets.verify.invariants import (
     dropped_matches_ledger,
     ledger_matches_sink,
     ledger_tiles_source,
+    letters_replayed_twice,
     offsets_match_ledger,
 )
 
@@ -208,3 +219,32 @@ def repair_of(number: int, *lost: LostOutputs) -> Repair:
         began_ms=0,
         ended_ms=0,
     )
+
+
+def letters(number: int, *marks: LetterMark, partition: int = 0) -> LetterEntry:
+    return LetterEntry(
+        pipeline="p",
+        topic="s",
+        partition=partition,
+        number=number,
+        position=10,
+        marks=marks,
+        by="me",
+        records_out=1,
+        skipped=0,
+        sinks=(),
+        run="r",
+        run_attempt=1,
+        task_attempt=0,
+        code_version="1",
+        began_ms=0,
+        ended_ms=0,
+    )
+
+
+def test_a_dead_letter_that_two_transactions_replayed_is_found() -> None:
+    first = letters(1, LetterMark(3, REJECTED), LetterMark(4, REPLAYED))
+    others = [letters(2, LetterMark(3, REPLAYED)), letters(1, LetterMark(4, REPLAYED), partition=1)]
+    assert letters_replayed_twice([first, *others]).examples == []
+    twice = letters_replayed_twice([first, *others, letters(3, LetterMark(4, REPLAYED))])
+    assert twice.examples == ["dead letter 0/4: replayed by 1 and by 3"]

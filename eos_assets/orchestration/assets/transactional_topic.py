@@ -9,6 +9,7 @@ from pydantic import Field
 
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.orchestration.asset_spec import pipeline_asset_spec
+from eos_assets.orchestration.dead_letters import letters_metadata
 from eos_assets.orchestration.failures import eos_errors_as_failures, refuse_retries
 from eos_assets.orchestration.keys import dead_letters_key, pool_name, source_keys, topic_key
 from eos_assets.orchestration.ledger_metadata import run_metadata
@@ -66,6 +67,9 @@ def transactional_topic(
         with eos_errors_as_failures(context), forward_messages(context.log):
             options = run_options(config, partitions, context.run.run_id, lake.address() if pipeline.stateful else None)
             report = run_pipeline(pipeline, spark.spark_session, kafka.connection(), options)
+        if any(entry.dead for entry in report.entries):
+            letters = letters_metadata(pipeline, kafka.connection())
+            context.log_event(dg.AssetObservation(asset_key=dead_letters_key(pipeline), metadata=letters))
         if not report.complete:  # some transactions may have been committed
             yield from materializations(pipeline, specs, report, sorted({entry.partition for entry in report.entries}))
             if report.refused:

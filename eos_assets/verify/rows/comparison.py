@@ -45,6 +45,8 @@ class RowComparison:
         ]
         if context.pipeline.deterministic and window.recomputable:
             observed.append(self.recomputation.content())
+        if context.pipeline.deterministic and self.recomputation.replayed_again:
+            observed.append(self.recomputation.replayed_content())
         if window.retained and context.pipeline.unique:
             observed.append(self.frames.repeated_keys())
         if self.recomputation.state and window.retained and context.pipeline.on_error == "stop":

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eos_assets.verify.observations import OBSERVATIONS, ObservationCollector, observation_batch
-from eos_assets.verify.scope import NAMED, ProofScope, expected_partitions, in_scope, lookup
+from eos_assets.verify.scope import NAMED, ProofScope, expected_partitions, in_scope, is_among, lookup
 from eos_assets.verify.sorted_rows import Flags, Integers, changes, groups, integers, last_group
 
 
@@ -137,6 +137,10 @@ class SinkChecker:
         source_offset = integers(rows, "source_offset")[map_row]
         sinks = len(self.scope.sink_partitions)
         compared = unnamed | (source_offset >= lookup(self.scope, source_partition, "recompute_start"))
+        # Instead of its dead letter, a replayed record has what the code of its replay gives.
+        replayed = is_among(self.scope.replayed, source_partition, source_offset)
+        again = is_among(self.scope.replayed_again, source_partition, source_offset) & (topic < sinks)
+        compared = np.where(replayed, again, compared)
         compared &= unnamed | (integers(rows, "vanished")[map_row] != 1)
         for number in range(sinks + self.scope.compares_dead_letters):
             chosen = np.flatnonzero(compared & (topic == number))

@@ -58,6 +58,10 @@ class SourceChecker:
             self.observed.add(
                 "no_duplicates", again, source_partition=partition, source_offset=offset, sink_offset=sink_offset
             )
+        for (p, replay), offsets in self.scope.replays.items():
+            theirs = is_map_row & (partition == p) & (start == replay)
+            wrong = theirs & ~np.isin(offset, np.array(sorted(offsets), np.int64))
+            self.observed.add("none_invented", wrong, source_partition=partition, source_offset=offset, replay=-start)
         # The checker of the sinks finds an output that was replaced although it is visible.
         current = is_map_row & (integers(rows, "replaced") != 1)
         outputs = current & in_scope(self.scope, partition, start, offset) & (sink_offset >= 0)

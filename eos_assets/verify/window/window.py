@@ -7,7 +7,7 @@ from eos_assets.context import PipelineContext
 from eos_assets.kafka.offsets import Bounds, OffsetRange, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, LetterEntry
 from eos_assets.run.preflight.topics import existing_topics
 from eos_assets.verify import checkpoint
 from eos_assets.verify.checkpoint import Offsets
@@ -26,7 +26,7 @@ class PartitionWindow:
     #: The position at the last proof, where the first entry must begin; None if there was none, so a genesis must come.
     proven: int | None
     #: The repairs of this partition. A window with one reaches from the start of the ledger.
-    repairs: list[Repair] = field(default_factory=list)
+    repairs: list[Amendment] = field(default_factory=list)
     #: The transactions in [start, end) are complete: in ledger, maps and sinks.
     start: int = 0
     end: int = 0
@@ -45,7 +45,7 @@ class PartitionWindow:
         return [row for row in self.rows if isinstance(row, LedgerEntry) and self.start <= row.start < self.end]
 
     @property
-    def provable_repairs(self) -> list[Repair]:
+    def provable_repairs(self) -> list[Amendment]:
         """The repairs that concern no other transactions."""
         return [repair for repair in self.repairs if self.start <= repair.first and repair.last < self.end]
 
@@ -106,12 +106,24 @@ class Window:
         return [entry for w in self.partitions.values() for entry in w.entries]
 
     @property
-    def repairs(self) -> list[Repair]:
+    def repairs(self) -> list[Amendment]:
         """The repairs of all partitions."""
         return [repair for w in self.partitions.values() for repair in w.repairs]
 
+    def replayed(self, code_version: str | None = None) -> list[tuple[int, int]]:
+        """Source partition and offset of each dead letter that was replayed, or that this version of the code replayed,
+        as far as its source record is in the window."""
+        return [
+            (p, offset)
+            for p, w in self.partitions.items()
+            for entry in w.repairs
+            if isinstance(entry, LetterEntry) and code_version in (None, entry.code_version)
+            for offset in sorted(entry.replayed)
+            if w.source.start <= offset < w.end
+        ]
+
     @property
-    def provable_repairs(self) -> list[Repair]:
+    def provable_repairs(self) -> list[Amendment]:
         """The repairs of all partitions that can be proven."""
         return [repair for w in self.partitions.values() for repair in w.provable_repairs]
 
@@ -153,7 +165,7 @@ def read_ledger_window(context: PipelineContext, *, full: bool) -> LedgerWindow:
         proven = load_checkpoint(context, topics, [(topic, p) for topic in topics for p in existing[topic].partitions])
     ends = stable_ends(kafka, names.ledger, source_partitions)
     rows, repairs = read_ledger(context, ends, proven)
-    if proven and any(repairs.values()):
+    if proven and any(one.writes_records for amendments in repairs.values() for one in amendments):
         return read_ledger_window(context, full=True)
     former = former_sinks(context, rows, declared)
     if former and proven:
@@ -181,17 +193,17 @@ def last_proven(context: PipelineContext, partition: int, proven: Offsets) -> in
 
 def read_ledger(
     context: PipelineContext, ends: dict[int, int], proven: Offsets
-) -> tuple[dict[int, LedgerRows], dict[int, list[Repair]]]:
+) -> tuple[dict[int, LedgerRows], dict[int, list[Amendment]]]:
     """The ledger since the last proof, and the repairs in it. That of a weaker delivery is not atomic with the output,
     and is not read."""
     rows: dict[int, LedgerRows] = {p: [] for p in ends}
-    repairs: dict[int, list[Repair]] = {p: [] for p in ends}
+    repairs: dict[int, list[Amendment]] = {p: [] for p in ends}
     places = [(context.names.ledger, p) for p in ends] if context.exactly_once else []
     for message in read_partitions(context.kafka, {place: proven.get(place, 0) for place in places}):
         partition = message.partition() or 0
         if (message.offset() or 0) < ends[partition]:
             entry = ledger.read(message)
-            if isinstance(entry, Repair):
+            if isinstance(entry, Amendment):
                 repairs[partition].append(entry)
             else:
                 rows[partition].append(entry)

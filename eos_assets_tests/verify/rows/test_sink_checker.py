@@ -278,3 +278,15 @@ def test_a_repair_of_a_transaction_outside_of_the_window_is_not_checked() -> Non
     later = replace(SCOPE, partitions={0: PartitionScope(5, 10, 5, 5)})
     assert violations(observe(later, REPAIRED)) == {}
     assert "outputs_with_origin" not in observe(later, REPAIRED)
+
+
+def test_a_replayed_record_has_the_content_that_the_code_of_its_replay_gives() -> None:
+    """Source record 4 gave a dead letter, and amendment 1 replayed it. Another code has another content."""
+    replayed = [record(END, b"0", digest=40), name(END, 4, start=-1, sequence=1)]
+    again = replace(SCOPE, replayed=frozenset({(0, 4)}), replayed_again=frozenset({(0, 4)}))
+    by_other_code = replace(again, replayed_again=frozenset())
+    without_letter = [content for content in [*CONTENT, "sink/1/1: -30 of 0/3"] if not content.startswith("dead")]
+    observed = observe(again, [*CLEAN, *replayed])
+    assert violations(observed) == {}
+    assert sorted(observed["content"][1]) == sorted([*without_letter, "sink/0/2: 40 of 0/4"])
+    assert sorted(observe(by_other_code, [*CLEAN, *replayed])["content"][1]) == sorted(without_letter)

@@ -230,3 +230,16 @@ def test_an_output_and_its_repair_are_a_duplicate_unless_the_repair_replaces_it(
 def test_a_repair_accounts_for_its_source_record() -> None:
     assert set(violations(observe(SCOPE, [record(0), record(1), name(0)]))) == {"none_missing"}
     assert violations(observe(SCOPE, [record(0), record(1), name(0), name(1, start=-1)])) == {}
+
+
+def test_a_replay_explains_the_origins_that_its_entry_names_and_no_other() -> None:
+    """Record 3 gave a dead letter, sequence 0; its replay is amendment 1."""
+    replays = replace(SCOPE, replays={(0, -1): frozenset({3})})
+    replayed = name(3, 9, start=-1, sequence=1)
+    assert violations(observe(replays, [*CLEAN, replayed])) == {}
+    assert violations(observe(replays, [*CLEAN, replayed, name(2, 10, start=-1, sequence=5)])) == {
+        "none_invented": [f"{ORIGIN}=2, replay=1"]
+    }
+    assert violations(observe(replays, [*CLEAN, name(3, 9, start=-1)])) == {
+        "no_duplicates": [f"{ORIGIN}=3, sequence=0, sink_offset=9"]
+    }

@@ -1,0 +1,1 @@
+"""Dead letters as a workflow: list them by reason, show one, replay them through today's transform, discard them."""
