@@ -25,9 +25,10 @@ FIGURES = ("transactions", "records_in", "records_out", "skipped", "dead")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this number of runs.")
 @json_option
 def history_command(pipeline: str, limit: int, as_json: bool) -> None:
-    """Show what the runs of PIPELINE have committed, newest last: ranges, records, attempts, code versions and times.
+    """Show what the runs and repairs of PIPELINE have committed, newest last.
 
-    It is read from the ledger. A run that committed nothing is not in it.
+    It has ranges, records, attempts, code versions and times, and is read from the ledger. A run that committed nothing
+    is not in it.
     """
     settings = Settings.load()
     chosen, connection = find_pipeline(pipeline, settings.modules), connect(settings)
@@ -44,16 +45,17 @@ def history_command(pipeline: str, limit: int, as_json: bool) -> None:
 
 def plain(run: RunHistory) -> dict[str, Any]:
     ranges = [{"partition": p, "start": start, "next": end} for p, (start, end) in sorted(run.ranges.items())]
-    return {"kind": "run", **asdict(run), "ranges": ranges}
+    return {**asdict(run), "ranges": ranges}
 
 
 def show(pipeline: Pipeline, runs: list[RunHistory], total: int) -> None:
     table = Table(title=f"history of {pipeline.name}", title_justify="left")
-    for column in ("ended", "run", "seconds", "partitions and ranges", *FIGURES, "attempts", "code"):
+    for column in ("ended", "kind", "run", "seconds", "partitions and ranges", *FIGURES, "attempts", "code"):
         table.add_column(column, justify="right" if column in (*FIGURES, "seconds") else "left", overflow="fold")
     for run in runs:
         table.add_row(
             utc_time(run.ended_ms),
+            run.kind,
             short_run_id(run.run),
             f"{(run.ended_ms - run.began_ms) / 1000:.1f}",
             ", ".join(f"{p} [{start}, {end})" for p, (start, end) in sorted(run.ranges.items())),

@@ -1,4 +1,4 @@
-"""What happened to a pipeline, by its ledger: one row for each run that committed something."""
+"""What happened to a pipeline, by its ledger: one row for each run or repair that committed something."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from eos_assets.kafka.connection import Connection
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.log import ledger
-from eos_assets.log.ledger import LedgerEntry
+from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
 
 
 @dataclass
 class RunHistory:
-    """What one run committed."""
+    """What one run committed, or one repair."""
 
+    kind: str
     run: str
-    #: Source partition → where it began, and the position after its last commit.
+    #: Source partition → where it began, and the position after its last commit. A repair has written to some of that.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     transactions: int = 0
     records_in: int = 0
@@ -29,10 +30,10 @@ class RunHistory:
     began_ms: int = 0
     ended_ms: int = 0
 
-    def add(self, entry: LedgerEntry) -> None:
+    def add(self, entry: LedgerEntry | Repair) -> None:
         """Add a transaction. Those of one partition come in their order."""
-        start, _ = self.ranges.get(entry.partition, (entry.start, entry.start))
-        self.ranges[entry.partition] = (start, entry.next)
+        start, end = (entry.first, entry.last + 1) if isinstance(entry, Repair) else (entry.start, entry.next)
+        self.ranges[entry.partition] = (self.ranges.get(entry.partition, (start, end))[0], end)
         self.transactions += 1
         self.records_in += entry.records_in
         self.records_out += entry.records_out
@@ -52,6 +53,7 @@ def read_history(connection: Connection, topic: str, partitions: Iterable[int]) 
     runs: dict[str, RunHistory] = {}
     for message in read_partitions(connection, {(topic, partition): 0 for partition in partitions}):
         entry = ledger.read(message)
-        if isinstance(entry, LedgerEntry):
-            runs.setdefault(entry.run, RunHistory(entry.run)).add(entry)
+        if not isinstance(entry, Genesis):
+            kind = "repair" if isinstance(entry, Repair) else "run"
+            runs.setdefault(entry.run, RunHistory(kind, entry.run)).add(entry)
     return sorted(runs.values(), key=lambda run: (run.ended_ms, run.run))

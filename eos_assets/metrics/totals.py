@@ -17,6 +17,7 @@ class LedgerTotals:
     start: int | None = None
     last: LedgerEntry | None = None
     commits: int = 0
+    repairs: int = 0
     records_in: int = 0
     records_out: int = 0
     skipped: int = 0
@@ -36,22 +37,28 @@ class LedgerTotals:
         return self.last.next if self.last else self.start
 
     def add(self, entry: Genesis | LedgerEntry | Repair) -> None:
+        """Add an entry. A repair only adds what it wrote: its source records were counted before."""
         if isinstance(entry, Genesis):
             self.start = entry.start
             return
-        if isinstance(entry, LedgerEntry):  # a repair does not move the position
-            self._count_retries(entry)
-            self.repeats += entry.repeats
-            self.last = entry
-        self.commits += 1
-        self.records_in += entry.records_in
         self.records_out += entry.records_out
-        self.skipped += entry.skipped
         self.dead += entry.dead
         self.bytes_out += entry.bytes_out
+        if isinstance(entry, Repair):
+            self.repairs += 1
+        else:
+            self._add_transaction(entry)
+
+    def _add_transaction(self, entry: LedgerEntry) -> None:
+        self._count_retries(entry)
+        self.commits += 1
+        self.records_in += entry.records_in
+        self.skipped += entry.skipped
+        self.repeats += entry.repeats
         seconds = max(0, entry.ended_ms - entry.began_ms) / 1000
         self.seconds += seconds
         self.buckets[bisect_left(BUCKET_SECONDS, seconds)] += 1
+        self.last = entry
 
     def _count_retries(self, entry: LedgerEntry) -> None:
         """Several transactions of one attempt name the same attempt: only what it rises by counts."""
