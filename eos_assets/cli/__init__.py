@@ -42,7 +42,7 @@ SECTIONS = {
         "repair": "Produce again what a proof shows missing, and list doubles.",
     },
     "Look": {
-        "history": "Show what the runs of a pipeline have committed.",
+        "history": "Show what the runs and repairs of a pipeline have committed.",
         "trace": "Show where a record came from, or what became of it.",
         "audit": "Update, rebuild or query the audit tables.",
         "transactions": "List transactions that hold back a topic, and abort them.",

@@ -25,10 +25,10 @@ FIGURES = ("transactions", "records_in", "records_out", "skipped", "dead")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this number of runs.")
 @json_option
 def history_command(pipeline: str, limit: int, as_json: bool) -> None:
-    """Show what the runs, repairs and replays of PIPELINE have committed, newest last: ranges, records, attempts, code
-    versions and times.
+    """Show what the runs, repairs and replays of PIPELINE have committed, newest last.
 
-    It is read from the ledger. A run that committed nothing is not in it.
+    It has ranges, records, attempts, code versions and times, and is read from the ledger. A run that committed nothing
+    is not in it.
     """
     settings = Settings.load()
     chosen, connection = find_pipeline(pipeline, settings.modules), connect(settings)

@@ -11,11 +11,11 @@ from eos_assets.log.ledger import DISCARDED, Amendment, LedgerEntry, LetterEntry
 
 @dataclass
 class RunHistory:
-    """What one run committed."""
+    """What one run committed, or one amendment."""
 
-    run: str
     #: `run`, `repair`, `replay` or `discard`.
-    kind: str = "run"
+    kind: str
+    run: str
     #: Source partition → where it began, and the position after its last commit; else the range of the source records
     #: that it concerned.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def read_history(connection: Connection, topic: str, partitions: Iterable[int]) 
     for message in read_partitions(connection, {(topic, partition): 0 for partition in partitions}):
         entry = ledger.read(message)
         if isinstance(entry, LedgerEntry | Amendment):
-            run = runs.setdefault((entry.run, kind_of(entry)), RunHistory(entry.run, kind_of(entry)))
+            run = runs.setdefault((entry.run, kind_of(entry)), RunHistory(kind_of(entry), entry.run))
             run.add(entry)
     return sorted(runs.values(), key=lambda run: (run.ended_ms, run.run))
 

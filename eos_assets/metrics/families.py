@@ -34,9 +34,14 @@ GAUGES: tuple[PartitionMetric, ...] = (
     ),
 )
 COUNTERS: tuple[PartitionMetric, ...] = (
-    ("eos_commits", "Committed transactions: entries of the ledger.", lambda s: s.totals.commits),
+    ("eos_commits", "Committed transactions of runs: entries of the ledger.", lambda s: s.totals.commits),
+    ("eos_repairs", "Committed repairs, by the ledger.", lambda s: s.totals.repairs),
     ("eos_records_in", "Source records of committed transactions, by the ledger.", lambda s: s.totals.records_in),
-    ("eos_records_out", "Outputs of committed transactions, by the ledger.", lambda s: s.totals.records_out),
+    (
+        "eos_records_out",
+        "Outputs of committed transactions and repairs, by the ledger.",
+        lambda s: s.totals.records_out,
+    ),
     ("eos_out_bytes", "Bytes of the outputs of committed transactions, by the ledger.", lambda s: s.totals.bytes_out),
     ("eos_skipped_records", "Source records that the transform skipped, by the ledger.", lambda s: s.totals.skipped),
     (

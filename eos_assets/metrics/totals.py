@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry
+from eos_assets.log.ledger import Amendment, Genesis, LedgerEntry, Repair
 
 #: The upper bounds of the histogram of transactions. One is committed at half of its timeout, which is 60 s by default.
 BUCKET_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -17,6 +17,7 @@ class LedgerTotals:
     start: int | None = None
     last: LedgerEntry | None = None
     commits: int = 0
+    repairs: int = 0
     records_in: int = 0
     records_out: int = 0
     skipped: int = 0
@@ -36,22 +37,29 @@ class LedgerTotals:
         return self.last.next if self.last else self.start
 
     def add(self, entry: Genesis | LedgerEntry | Amendment) -> None:
+        """Add an entry. An amendment only adds what it wrote: its source records were counted before."""
         if isinstance(entry, Genesis):
             self.start = entry.start
             return
-        self.commits += 1
         self.records_out += entry.records_out
         self.skipped += entry.skipped
         self.bytes_out += entry.bytes_out
+        if isinstance(entry, LedgerEntry):
+            self._add_transaction(entry)
+        elif isinstance(entry, Repair):
+            self.repairs += 1
+            self.dead += entry.dead
+
+    def _add_transaction(self, entry: LedgerEntry) -> None:
+        self._count_retries(entry)
+        self.commits += 1
+        self.records_in += entry.records_in
+        self.dead += entry.dead
+        self.repeats += entry.repeats
         seconds = max(0, entry.ended_ms - entry.began_ms) / 1000
         self.seconds += seconds
         self.buckets[bisect_left(BUCKET_SECONDS, seconds)] += 1
-        if isinstance(entry, LedgerEntry):  # an amendment reads no new records and does not move the position
-            self._count_retries(entry)
-            self.records_in += entry.records_in
-            self.repeats += entry.repeats
-            self.dead += entry.dead
-            self.last = entry
+        self.last = entry
 
     def _count_retries(self, entry: LedgerEntry) -> None:
         """Several transactions of one attempt name the same attempt: only what it rises by counts."""

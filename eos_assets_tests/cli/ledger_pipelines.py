@@ -13,7 +13,7 @@ from eos_assets.cli import main
 from eos_assets.declare.registry import find_pipelines
 from eos_assets.kafka.admin import create_topics
 from eos_assets.kafka.connection import Connection
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
 
 MODULE = """
 from eos_assets.declare.pipeline import pipeline
@@ -50,7 +50,7 @@ def call(*args: str, status: int = 0) -> Result:
     return result
 
 
-def write_ledger(connection: Connection, pipeline: str, *entries: Genesis | LedgerEntry) -> None:
+def write_ledger(connection: Connection, pipeline: str, *entries: Genesis | LedgerEntry | Repair) -> None:
     producer = Producer(connection.config())
     for entry in entries:
         producer.produce(f"eos.{pipeline}.ledger", entry.to_json(), partition=entry.partition)

@@ -20,10 +20,10 @@ def test_a_replay_is_one_that_tried_a_letter_again_and_a_discard_one_that_did_no
 
 
 def test_amendments_show_the_source_records_that_they_concerned() -> None:
-    history = RunHistory("r", "replay")
+    history = RunHistory("replay", "r")
     history.add(letters(LetterMark(7, REPLAYED), LetterMark(3, REJECTED, "again")))
     assert (history.ranges, history.records_in, history.records_out) == ({0: (3, 8)}, 2, 2)
-    repaired = RunHistory("r", "repair")
+    repaired = RunHistory("repair", "r")
     repair = Repair(**AMENDED, first=5, last=9, records_in=3, dead=1, lost=())  # type: ignore[arg-type]
     repaired.add(repair)
     assert kind_of(repair) == "repair"
@@ -31,7 +31,7 @@ def test_amendments_show_the_source_records_that_they_concerned() -> None:
 
 
 def test_the_transactions_of_a_run_add_up() -> None:
-    history = RunHistory("r")
+    history = RunHistory("run", "r")
     for start in (10, 20):
         figures = {"records_in": 10, "records_out": 9, "skipped": 0, "dead": 1, "dropped": 0}
         entry = LedgerEntry(**COMMON, **TIMES, **figures, start=start, next=start + 10)  # type: ignore[arg-type]

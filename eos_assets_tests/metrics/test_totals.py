@@ -3,7 +3,7 @@
 import pickle
 from typing import Any
 
-from eos_assets.log.ledger import Genesis, LedgerEntry
+from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
 from eos_assets.metrics.dead_letter_reasons import CHARACTERS, OTHER, REASONS, DeadLetterReasons, label_of
 from eos_assets.metrics.first_seen import FirstSeen
 from eos_assets.metrics.totals import BUCKET_SECONDS, LedgerTotals
@@ -27,7 +27,27 @@ def entry(start: int, end: int, **more: Any) -> LedgerEntry:
     return LedgerEntry("p", "source", 0, start, end, **{**fields, **more})
 
 
-def totals(*entries: Genesis | LedgerEntry) -> LedgerTotals:
+def repair_of(partition: int, first: int, last: int) -> Repair:
+    """A repair that has read two source records and written five outputs and a dead letter."""
+    fields: dict[str, Any] = {
+        "records_in": 2,
+        "records_out": 5,
+        "skipped": 0,
+        "dead": 1,
+        "bytes_out": 7,
+        "sinks": (),
+        "lost": (),
+        "run": "repairing",
+        "run_attempt": 1,
+        "task_attempt": 0,
+        "code_version": "1",
+        "began_ms": 70_000,
+        "ended_ms": 71_000,
+    }
+    return Repair("p", "source", partition, number=1, position=10, first=first, last=last, **fields)
+
+
+def totals(*entries: Genesis | LedgerEntry | Repair) -> LedgerTotals:
     result = LedgerTotals()
     for one in entries:
         result.add(one)
@@ -46,6 +66,12 @@ def test_counts_and_times_are_added() -> None:
     assert (added.commits, added.records_in, added.dead, added.bytes_out) == (2, 30, 3, 11)
     assert added.seconds == 8.3
     assert {BUCKET_SECONDS[n]: count for n, count in enumerate(added.buckets) if count} == {0.5: 1, 10.0: 1}
+
+
+def test_a_repair_adds_what_it_wrote_and_moves_no_position() -> None:
+    added = totals(entry(0, 10), repair_of(0, 3, 4))
+    assert (added.position, added.commits, added.repairs) == (10, 1, 1)
+    assert (added.records_in, added.records_out, added.dead, added.bytes_out) == (10, 15, 1, 7)
 
 
 def test_a_transaction_longer_than_every_bucket_is_counted() -> None:
