@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import stable_ends
+from eos_assets.kafka.offsets import await_stable, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.letters.letter import Letter, Origin, by_partition
 from eos_assets.log.ledger import DISCARDED, REJECTED, REPLAYED, LetterEntry, LetterMark
 from eos_assets.log.letter_marks import letter_entries
 from eos_assets.log.ranges import OffsetRange
+from eos_assets.run.report import LEDGER_SECONDS
 from eos_assets.sink.job import Job
 from eos_assets.sink.letters import LetterPlan, LetterWriter
 from eos_assets.sink.outcome import Outcome
@@ -129,6 +130,9 @@ def fill_report(
         letters: the letters that were chosen.
     """
     topic = pipeline.names().ledger
+    # The end of a transaction reaches the ledger some time after its commit.
+    ends = {(topic, p): bound.high for p, bound in bounds(connection, topic, list(starts)).items()}
+    await_stable(connection, [topic], ends, LEDGER_SECONDS)
     messages = read_partitions(connection, {(topic, partition): start for partition, start in starts.items()})
     report.entries = [entry for entry in letter_entries(messages) if entry.run == report.run]
     known = {(entry.partition, mark.offset) for entry in report.entries for mark in entry.marks} | set(report.refused)
