@@ -16,6 +16,7 @@ from eos_assets.repair.outputs import (
     MISSING,
     MOVED,
     NOT_GIVEN,
+    ORIGIN,
     OUTPUT,
     PLACE,
     OutputFrames,
@@ -158,11 +159,7 @@ class Planning:
 
     def plan(self) -> RepairPlan:
         with arrow_batch_limit(self.context.spark, fast=False):
-            for row in self.collect(self.frames.problems(), OUTPUT):
-                self.classify(row)
-            if not self.context.pipeline.drops:
-                for row in self.collect(self.frames.unnamed_sources(), OUTPUT[:2]):
-                    self.refuse(row, self.reason(row))
+            self.compare_outputs()
             doubles = list(self.doubles())
         self.refuse_doubtful()
         self.refuse_ambiguous()
@@ -172,6 +169,17 @@ class Planning:
         self.explain_invariants()
         repairs = {p: self.partition_repair(p, outputs) for p, outputs in sorted(self.missing.items()) if outputs}
         return RepairPlan(self.context, repairs, self.unrepairable, doubles, self.broken, self.cut)
+
+    def compare_outputs(self) -> None:
+        """Plan to write what is missing, and note what cannot be repaired."""
+        if not {"none_missing", "values_recompute", "routed_correctly"} & set(self.broken):
+            return
+        for row in self.collect(self.frames.problems(), OUTPUT):
+            self.classify(row)
+        other_code = bool(self.window.other_code) or not self.frames.recomputes
+        if other_code and not self.context.pipeline.drops:
+            for row in self.collect(self.frames.unnamed_sources(), ORIGIN):
+                self.refuse(row, self.reason(row))
 
     def collect(self, rows: "DataFrame", order: list[str]) -> "list[Row]":
         """The first rows, in order."""
@@ -288,9 +296,9 @@ class Planning:
 
     def doubles(self) -> Iterator[Double]:
         """What readers have to skip, in the order of the sinks."""
-        source, shared = self.context.names.source, self.context.pipeline.shared_sink
-        repeated = self.collect(self.frames.doubles(), PLACE)
-        invented = [] if shared else self.collect(self.frames.invented(), PLACE)
+        source = self.context.names.source
+        repeated = self.collect(self.frames.doubles(), PLACE) if "no_duplicates" in self.broken else []
+        invented = self.collect(self.frames.invented(), PLACE) if "none_invented" in self.broken else []
         for row in repeated:
             origin = f"{source}/{row.source_partition}/{row.source_offset}"
             yield Double(self.topics[row.topic], row.sink_partition, row.sink_offset, origin)
