@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from eos_assets.declare.pipeline import Pipeline
 from eos_assets.errors import MEANINGS, Code, EosError, Reaction
 from eos_assets.kafka.connection import Connection
-from eos_assets.kafka.offsets import OffsetRange, stable_ends
+from eos_assets.kafka.offsets import OffsetRange, await_stable, bounds, stable_ends
 from eos_assets.kafka.reader import read_partitions
 from eos_assets.letters.letter import Letter, Origin, by_partition
 from eos_assets.log.ledger import DISCARDED, REJECTED, REPLAYED, LetterEntry, LetterMark
 from eos_assets.log.letter_marks import letter_entries
+from eos_assets.run.report import LEDGER_SECONDS
 from eos_assets.sink.job import Job, Outcome
 from eos_assets.sink.letters import LetterPlan, LetterWriter
 
@@ -127,6 +128,9 @@ def fill_report(
         letters: the letters that were chosen.
     """
     topic = pipeline.names().ledger
+    # The end of a transaction reaches the ledger some time after its commit.
+    ends = {(topic, p): bound.high for p, bound in bounds(connection, topic, list(starts)).items()}
+    await_stable(connection, [topic], ends, LEDGER_SECONDS)
     messages = read_partitions(connection, {(topic, partition): start for partition, start in starts.items()})
     report.entries = [entry for entry in letter_entries(messages) if entry.run == report.run]
     known = {(entry.partition, mark.offset) for entry in report.entries for mark in entry.marks} | set(report.refused)

@@ -173,7 +173,11 @@ class LetterWriter(PartitionWriter):
         if isinstance(opened, NothingToWrite):
             return self._outcome(ENDED[type(opened)], opened.position, getattr(opened, "reason", ""))
         assert isinstance(opened, Transaction)
-        opened.batch = batch = self._open_batch(opened)
+        try:
+            opened.batch = batch = self._open_batch(opened)
+        except BaseException:
+            opened.close()
+            raise
         self.range_writer = writer = LetterRows(self.attempt, self.delivery, opened, batch)
         writer.write(rows)
         return self._outcome(Code.COMMITTED if batch.marks else Code.ALREADY_DONE)
