@@ -28,7 +28,7 @@ demo: install  ## run the main job on a Kafka and a Spark that it starts
 
 test: install  ## run the tests on a real Kafka and a real Spark: ten minutes on two cores
 	@$(BIN)/eos jars
-	@$(BIN)/pytest --numprocesses $(PROCESSES) --ignore eos_assets_tests/scenarios
+	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal --ignore eos_assets_tests/scenarios
 
 scenarios: install  ## run the tests that start servers of their own: UI, secured brokers, Connect, cluster, compose
 	@$(BIN)/eos jars
