@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from eos_assets.declare.check import Finding
 from eos_assets.declare.names import Names
-from eos_assets.kafka.connection import REQUEST_SECONDS, Connection
+from eos_assets.kafka.connection import Connection
+from eos_assets.kafka.retries import retry_transient
 
 VERSION = 1
+PATIENCE_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,13 @@ class LastProof:
 
 
 def read_last_proof(connection: Connection, names: Names) -> LastProof:
-    (offset,) = connection.ask(
-        lambda admin: (
-            admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(names.last_proof, [TopicPartition(names.ledger, 0)])],
-                request_timeout=REQUEST_SECONDS,
-            )[names.last_proof]
-            .result()
-            .topic_partitions
-        )
-    )
+    """Read it with a consumer: the admin client of librdkafka 2.16 may crash while a group has no coordinator yet."""
+    consumer = Consumer(connection.config(group_id=names.last_proof))
+    try:
+        place = TopicPartition(names.ledger, 0)
+        (offset,) = retry_transient(lambda: consumer.committed([place], timeout=PATIENCE_SECONDS))
+    finally:
+        consumer.close()
     return LastProof.from_json(offset.metadata) if offset.offset >= 0 and offset.metadata else LastProof()
 
 
@@ -67,8 +66,8 @@ def record_proof(
     """Write the outcome of a proof that has read the first partition of the ledger up to this offset."""
     proof = read_last_proof(connection, names).next(round(time.time(), 3), holds=holds, findings=findings)
     offset = TopicPartition(names.ledger, 0, ledger_end, proof.to_json())
-    connection.ask(
-        lambda admin: admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(names.last_proof, [offset])], request_timeout=REQUEST_SECONDS
-        )[names.last_proof].result()
-    )
+    consumer = Consumer(connection.config(group_id=names.last_proof))
+    try:
+        retry_transient(lambda: consumer.commit(offsets=[offset], asynchronous=False))
+    finally:
+        consumer.close()
