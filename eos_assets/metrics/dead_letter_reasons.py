@@ -1,20 +1,17 @@
 """Counts dead letters by reason, in a bounded number of labels."""
 
-import re
-
 from confluent_kafka import Message
 
 from eos_assets.kafka.headers import UnreadableHeadersError, headers_of, last_header
-from eos_assets.log.dead_letter import ERROR, PIPELINE
+from eos_assets.log.dead_letter import CODE, ERROR, PIPELINE, reason_code
 
-#: A reason is free text. More different ones than this are counted together, as are their last characters and numbers.
+#: The code of a reason may be a part of a free text. More different ones than this are counted together.
 REASONS = 20
-CHARACTERS = 100
 OTHER = "other"
 
 
 class DeadLetterReasons:
-    """The dead letters of one pipeline by reason."""
+    """The dead letters of one pipeline by the code of their reason, as `eos dead-letters list` groups them."""
 
     def __init__(self, pipeline: str) -> None:
         self.pipeline = pipeline
@@ -29,13 +26,8 @@ class DeadLetterReasons:
         else:
             if last_header(headers, PIPELINE) != self.pipeline.encode():
                 return
-            reason = label_of((last_header(headers, ERROR) or b"").decode(errors="replace"))
+            code, error = last_header(headers, CODE), last_header(headers, ERROR) or b""
+            reason = code.decode(errors="replace") if code else reason_code(error.decode(errors="replace"))
         if reason not in self.counts and len(self.counts) >= REASONS:
             reason = OTHER
         self.counts[reason] = self.counts.get(reason, 0) + 1
-
-
-def label_of(reason: str) -> str:
-    """The beginning of a reason, with 0 for every number: reasons that differ in a value are the same."""
-    first = reason.strip().partition("\n")[0]
-    return re.sub(r"\d+", "0", first)[:CHARACTERS].strip() or "none"

@@ -145,8 +145,8 @@ def open_transactions(states: Iterable[PipelineState]) -> Metric:
 def dead_letters_by_reason(states: Iterable[PipelineState]) -> Metric:
     family = GaugeMetricFamily(
         "eos_dead_letters_by_reason",
-        "Dead letters by the beginning of their reason, with 0 for every number: the header eos.error of those that "
-        "the topic held when the exporter started, and of all since.",
+        "Dead letters by the code of their reason: the header eos.code of those that the topic held when the exporter "
+        "started, and of all since.",
         labels=("pipeline", "reason"),
     )
     for state in states:

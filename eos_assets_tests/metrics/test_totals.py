@@ -4,7 +4,7 @@ import pickle
 from typing import Any
 
 from eos_assets.log.ledger import Genesis, LedgerEntry, Repair
-from eos_assets.metrics.dead_letter_reasons import CHARACTERS, OTHER, REASONS, DeadLetterReasons, label_of
+from eos_assets.metrics.dead_letter_reasons import OTHER, REASONS, DeadLetterReasons
 from eos_assets.metrics.first_seen import FirstSeen
 from eos_assets.metrics.totals import BUCKET_SECONDS, LedgerTotals
 
@@ -91,23 +91,28 @@ def test_the_size_does_not_depend_on_the_number_of_transactions() -> None:
     assert len(pickle.dumps(many)) == len(pickle.dumps(few))
 
 
-def test_reasons_that_differ_in_a_number_are_one_label() -> None:
-    assert label_of("bad value 12\nand a trace") == label_of("bad value 7") == "bad value 0"
-    assert label_of("") == "none"
-    assert len(label_of("x" * 4000)) == CHARACTERS
+class Record:
+    """A dead letter of which only the headers are read."""
+
+    def __init__(self, reason: str, pipeline: bytes = b"p", code: str = "") -> None:
+        coded = [("eos.code", code.encode())] if code else []
+        self.all = [("eos.error", reason.encode()), *coded, ("eos.pipeline", pipeline)]
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return self.all
+
+
+def test_letters_are_counted_by_the_code_of_their_reason() -> None:
+    reasons = DeadLetterReasons("p")
+    for record in (Record("bad value 12"), Record("bad value 7"), Record("any text", code="bad_amount")):
+        reasons.add(record)  # type: ignore[arg-type]
+    assert reasons.counts == {"bad value …": 2, "bad_amount": 1}
 
 
 def test_many_reasons_are_a_bounded_number_of_labels() -> None:
-    class Record:
-        def __init__(self, reason: str, pipeline: bytes) -> None:
-            self.all = [("eos.error", reason.encode()), ("eos.pipeline", pipeline)]
-
-        def headers(self) -> list[tuple[str, bytes]]:
-            return self.all
-
     reasons = DeadLetterReasons("p")
     for number in range(100):
-        reasons.add(Record(f"unknown {'x' * number}", b"p"))  # type: ignore[arg-type]  # only its headers are read
+        reasons.add(Record(f"unknown {'x' * number}"))  # type: ignore[arg-type]
     reasons.add(Record("of another pipeline with the same sink", b"q"))  # type: ignore[arg-type]
     assert len(reasons.counts) == REASONS + 1
     assert sum(reasons.counts.values()) == 100
