@@ -50,7 +50,7 @@ def test_the_history_of_a_pipeline_is_that_of_its_ledger(
         samples = json.loads(call("exporter", "--once", "--json").stdout)
         commits = {s["labels"]["partition"]: s["value"] for s in samples if s["name"] == "eos_commits_total"}
         assert commits == {"0": 2, "1": 2}
-        assert f'eos_dead_letters_total{{partition="0",pipeline="{name}"}} 2.0' in call("exporter", "--once").stdout
+        assert f'eos_dead_letters_total{{partition="0",pipeline="{name}"}} 3.0' in call("exporter", "--once").stdout
 
 
 def test_what_cannot_be_shown_is_refused_with_a_remedy(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
