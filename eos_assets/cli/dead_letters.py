@@ -129,7 +129,7 @@ def find(name: str) -> tuple[Pipeline, Connection]:
 )
 @json_option
 def list_letters(pipeline: str, status: str, as_json: bool, **options: Any) -> None:
-    """Count the dead letters of PIPELINE by reason, and show the newest ones."""
+    """Count dead letters by reason, and show the newest."""
     statuses = frozenset(Status) if status == "all" else frozenset({Status(status)})
     chosen = chosen_letters(options, statuses)
     declared, connection = find(pipeline)
@@ -205,7 +205,7 @@ def decoded(content: bytes | None) -> str | None:
 @click.argument("letter", metavar="P/OFFSET")
 @json_option
 def show_letter(pipeline: str, letter: str, as_json: bool) -> None:
-    """Show one dead letter of PIPELINE with its record, its reasons and its mark."""
+    """Show one dead letter: record, reasons and mark."""
     origin = parse_letter(letter)
     declared, connection = find(pipeline)
     every = LetterFilter(origins=frozenset({origin}), statuses=frozenset(Status))
@@ -244,10 +244,10 @@ def as_record(original: Original) -> dict[str, object]:
 @click.option("--by", help="Who replays them; default: the user of this process.")
 @json_option
 def replay(pipeline: str, every: bool, by: str | None, as_json: bool, **options: Any) -> None:
-    """Send the original records of dead letters of PIPELINE through today's transform, exactly once.
+    """Send dead letters through today's transform again.
 
-    What it accepts is delivered in the transaction that marks the letter as replayed. A letter that fails again stays,
-    with its new reason. Status 0 if none failed again and none was refused.
+    It gets the original records. What it accepts is delivered, exactly once, in the transaction that marks the letter
+    as replayed. A letter that fails again stays, with its new reason. Status 0 if none failed again or was refused.
     """
     chosen = chosen_letters(options)
     require_choice(chosen, every)
@@ -271,7 +271,10 @@ def replay(pipeline: str, every: bool, by: str | None, as_json: bool, **options:
 @click.option("--why", required=True, help="Why nothing is to be done about them.")
 @json_option
 def discard(pipeline: str, every: bool, by: str | None, why: str, as_json: bool, **options: Any) -> None:
-    """Mark dead letters of PIPELINE as discarded, with who and why. Nothing is deleted."""
+    """Mark dead letters as discarded, with who and why.
+
+    Nothing is deleted.
+    """
     chosen = chosen_letters(options)
     require_choice(chosen, every)
     declared, connection = find(pipeline)
