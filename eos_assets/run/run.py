@@ -167,6 +167,8 @@ class Run:
         starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
         try:
             self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
+        except NoBrokerAnswers:
+            raise
         except EosError:
             with suppress(EosError, KafkaException):  # what was committed before the refusal, if it can be read
                 self._report_commits(starts, {})

@@ -100,7 +100,8 @@ class Native:
         return local
 
     def environment(self, service: str) -> dict[str, str]:
-        declared = {name: str(value) for name, value in self.services[service].get("environment", {}).items()}
+        variables = self.services[service].get("environment", {}).items()
+        declared = {name: "" if value is None else str(value) for name, value in variables}  # an empty default
         local = {name: self.localize(service, value) for name, value in declared.items()}
         if "DAGSTER_POSTGRES_PORT" in local:
             local["DAGSTER_POSTGRES_PORT"] = self.port("postgres", declared["DAGSTER_POSTGRES_PORT"])

@@ -122,7 +122,9 @@ class Graphql:
     def ticks(self, sensor: str) -> list[dict[str, Any]]:
         """The last ticks of a sensor, the newest first."""
         query = """query($s: InstigationSelector!) {instigationStateOrError(instigationSelector: $s) {
-            ... on InstigationState {ticks(limit: 20) {status skipReason runIds error {message causes {message}}}}
+            ... on InstigationState {
+                ticks(limit: 20) {timestamp endTimestamp status skipReason runIds error {message causes {message}}}
+            }
         }}"""
         state = self.query(query, s={**LOCATION, "name": sensor})["instigationStateOrError"]
         ticks: list[dict[str, Any]] = state.get("ticks", [])
