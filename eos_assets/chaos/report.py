@@ -11,7 +11,7 @@ from eos_assets.experiment.report import STYLE, html_table
 MEGABYTE = 1 << 20
 HOLDS = "Every invariant holds, and the history has no anomaly."
 READING = (
-    "A bar of the first panel is a fault, from its injection until it was healed; a hollow one struck nobody. "
+    "A bar of the first panel is a fault, from its injection until it was healed; a hollow one had no effect. "
     "Commits are those that a worker learned about. The lag is what was acknowledged to the loader and is "
     "not in the ledger yet."
 )
@@ -57,7 +57,7 @@ def faults(result: SoakResult) -> list[tuple[str, ...]]:
             fault.planned.kind,
             f"{fault.began:.1f}",
             f"{fault.ended:.1f}",
-            fault.struck or "nobody",
+            fault.struck or "nothing",
         )
         for fault in result.faults
     ]

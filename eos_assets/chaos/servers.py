@@ -114,7 +114,7 @@ class SoakServers:
         stop_servers(self.living(), END_SECONDS)
 
     def failed_runners(self) -> list[ServerProcess]:
-        """The runners that ended although nobody asked them to."""
+        """The runners that ended without being asked to."""
         return [runner for runner in self.runners if runner not in self.dismissed and not runner.is_alive()]
 
     def end(self) -> None:

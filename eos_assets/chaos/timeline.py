@@ -35,7 +35,7 @@ def draw_svg(result: SoakResult) -> str:
 
 
 def draw(result: SoakResult) -> "Figure":
-    """Draw four panels, one below the other; each fault is a shade behind all of them."""
+    """Draw four panels, one below the other; each fault shades all of them."""
     from matplotlib.figure import Figure
 
     figure = Figure(SIZE_INCHES, layout="constrained")
@@ -67,7 +67,7 @@ def colour(kind: str) -> str:
 
 
 def draw_faults(axes: "Axes", result: SoakResult) -> None:
-    """Draw a row for each kind of fault; a fault that struck nobody is hollow."""
+    """Draw a row for each kind of fault; a fault that had no effect is hollow."""
     kinds = list(result.options.kinds)
     for fault in result.faults:
         began, ended = span(fault.began, fault.ended)

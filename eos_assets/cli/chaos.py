@@ -117,7 +117,7 @@ def choose(
             f"Use at most --every {minutes * 60:g}.",
         )
     if rate > MOST_RECORDS:
-        raise EosError(f"--rate {rate:g} is not valid.", f"Use at most {MOST_RECORDS}: a soak is no benchmark.")
+        raise EosError(f"--rate {rate:g} is not valid.", f"Use at most {MOST_RECORDS}: a soak is not a benchmark.")
     chosen = tuple(dict.fromkeys(kinds or KINDS))
     return SoakOptions(
         pipeline, minutes * 60, rate, random.randrange(2**31) if seed is None else seed, chosen, every, brokers

@@ -12,7 +12,7 @@ class FirstSeen:
         self._seen: dict[Hashable, tuple[Hashable, float]] = {}
 
     def seconds(self, thing: Hashable, value: Hashable) -> float:
-        """For how long the thing has had this value. None as the value forgets it, and is no time."""
+        """For how long the thing has had this value. None as the value forgets it."""
         if value is None:
             self._seen.pop(thing, None)
             return 0.0

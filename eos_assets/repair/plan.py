@@ -41,7 +41,7 @@ MOST_ROWS = 100_000
 
 #: Broken invariants that no record can repair, and why.
 REASONS = {
-    "ordered_within_partition": "a record cannot be moved behind another one",
+    "ordered_within_partition": "a record cannot be moved to a later offset",
     "routed_correctly": "a record cannot be moved to another partition",
     "ledger_tiles_source": "the ledger is torn: restore it, or declare the next generation with a new sink",
     "ledger_matches_sink": "an entry of the ledger cannot be changed",

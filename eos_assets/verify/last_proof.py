@@ -1,4 +1,4 @@
-"""The outcome of the last proof, kept in a consumer group, so that whoever reaches the brokers can see that it failed.
+"""The outcome of the last proof, kept in a consumer group, so that a client of the brokers can see that it failed.
 
 The checkpoint of the proof moves only if everything holds. This group has the time and the result of each proof, in the
 metadata of one offset: that of the first partition of the ledger, up to which the proof has read.

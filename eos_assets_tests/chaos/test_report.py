@@ -25,7 +25,7 @@ def test_the_page_loads_nothing_from_anywhere() -> None:
 
 def test_the_page_shows_seed_faults_counts_and_silence() -> None:
     page = html(result())
-    for text in ("Seed 7;", "6 faults in 1 min", "victim 1", "nobody", "60,000", "too short to decide", "4.5"):
+    for text in ("Seed 7;", "6 faults in 1 min", "victim 1", "nothing", "60,000", "too short to decide", "4.5"):
         assert text in page
 
 

@@ -32,7 +32,7 @@ def gap(entry: LedgerEntry) -> LedgerEntry:
 
 
 UNREPAIRABLE: dict[str, tuple[Change, Callable[[LedgerEntry], LedgerEntry], str]] = {
-    "a swap": (swapped, no_spoil, "cannot be moved behind another"),
+    "a swap": (swapped, no_spoil, "cannot be moved to a later offset"),
     "a wrong partition": (
         changed(7, partition=(correct_outputs()[7].partition + 1) % 3),
         no_spoil,
