@@ -44,7 +44,7 @@ def test_a_failed_run_is_repeated_until_it_succeeds_and_a_new_partition_is_read(
     dagster = served.dagster
     served.produce("moody-in", [b"1", b"2"])
     second, first = eventually(lambda: runs if len(runs := dagster.runs("moody_job")[-2:]) == 2 else [])
-    requests = [eventually(partial(request_of, dagster, run)) or {} for run in (first, second)]
+    requests = [eventually(partial(request_of, dagster, run)) for run in (first, second)]
     served.connection.admin.create_partitions([NewPartitions("moody-in", 2)])["moody-in"].result()
     eventually(lambda: len(served.connection.partitions("moody-in")) == 2)
     served.produce("moody-in", [b"3"], partition=1)
@@ -87,10 +87,10 @@ def test_a_run_whose_process_was_killed_is_run_again(served: ServedStack) -> Non
     assert served.report("verify", "squares", "--full")["holds"]
 
 
-def request_of(dagster: Graphql, run: Run) -> dict[str, Any] | None:
+def request_of(dagster: Graphql, run: Run) -> dict[str, Any]:
     """The tick that requested a run, once it has ended. The run is created later, when it leaves the queue."""
     ticks = dagster.ticks("moody_new_records")
-    return next((tick for tick in ticks if run.id in tick["runIds"] and tick["endTimestamp"]), None)
+    return next((tick for tick in ticks if run.id in tick["runIds"] and tick["endTimestamp"]), {})
 
 
 def test_a_run_that_died_with_its_daemon_is_run_again(served: ServedStack) -> None:
