@@ -164,7 +164,7 @@ class Run:
         self.report.previous = {plan.partition: plan.tail for plan in plans if isinstance(plan.tail, LedgerEntry)}
         idle = [plan for plan in plans if not plan.range.size]
         self.report.held_back = describe_held_back(self.context.pipeline, self.context.kafka, idle)
-        starts = stable_ends(self.context.kafka, ledger, list(self.report.planned))
+        starts = self.ledger_ends = stable_ends(self.context.kafka, ledger, list(self.report.planned))
         try:
             self.report.complete = self._reach_goals(plans, {plan.partition: plan.end for plan in plans})
         except NoBrokerAnswers:
@@ -191,9 +191,9 @@ class Run:
             if fruitless == self.max_attempts:
                 return False
             self.report.attempts += 1
-            self.ledger_ends = stable_ends(
-                self.context.kafka, self.context.names.ledger, [p.partition for p in lagging]
-            )
+            if self.report.attempts > 1:  # for the first attempt they are known
+                ledger = self.context.names.ledger
+                self.ledger_ends = stable_ends(self.context.kafka, ledger, [p.partition for p in lagging])
             planned = [replace(p, end=self.jobs.job_end(p, goals[p.partition])) for p in lagging]
             outcomes, progressed = self._attempt(planned)
             fruitless = 0 if progressed else fruitless + 1
